@@ -1,0 +1,70 @@
+"""What the round needs of a drafter: guesses for each request, as a proposal with its laws.
+
+    drafter.begin(slot, prompt)             a request was admitted
+    drafter.propose([DraftRequest, ...])    one Proposal for each, of at most num_draft tokens
+    drafter.observe(slot, committed)        what the round added to the text
+    drafter.end(slot)                       the request is over
+
+A drafter never chooses its randomness: it draws with `request.sample`, and reports as q the very law
+it handed over. It decides how far to guess from the prefix alone, never from the token in question.
+Where it cannot follow (its context is full, it has no match) it proposes less, or nothing.
+
+The contract suite in tests/drafters/contract.py runs once for each drafter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from forerun.models.base import Model
+from forerun.numerics.randomness import Sampler
+from forerun.numerics.token_tree import Drawn, Proposal
+from forerun.sampling import SamplingParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftRequest:
+    """One request as a drafter sees it in a round."""
+
+    slot: int
+    ids: Sequence[int]  # prompt and output so far; not to be changed
+    prompt_length: int
+    num_draft: int  # at most so many tokens, at least 1
+    params: SamplingParams  # of the request, for drafters with laws
+    sample: Sampler  # (q[V], node, drafted tokens before it) -> token
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrafterTraits:
+    """How a drafter's proposals are made; the engine picks and checks verifiers by it."""
+
+    drawn: Drawn
+    laws: bool  # proposals carry full draft laws, not point masses
+    chain: bool = True  # proposals have no branches
+
+
+@runtime_checkable
+class Drafter(Protocol):
+    """A guesser. Slots are the target's."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def traits(self) -> DrafterTraits: ...
+
+    def check(self, target: Model) -> None:
+        """Raise (VocabularyError, CapabilityError) if this drafter cannot serve the target."""
+        ...
+
+    def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
+        """A request was admitted. `recall` False: guess from this request alone, not from memory
+        of earlier ones (a seeded request's own earlier text would know the coins that judge it)."""
+        ...
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]: ...
+
+    def observe(self, slot: int, committed: Sequence[int]) -> None: ...
+
+    def end(self, slot: int) -> None: ...

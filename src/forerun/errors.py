@@ -1,0 +1,90 @@
+"""Every error a user of forerun can meet.
+
+    ForerunError
+    ├── OptionError (ValueError)        a keyword or option has a value it cannot have
+    │   └── UnknownNameError            no model, drafter, verifier of that name
+    ├── PromptError (ValueError)        the prompt cannot be used: empty, ids out of range, too long
+    ├── LawError (ValueError)           logits do not make a law: NaN, +inf, nothing left after masks
+    ├── CapabilityError                 a model or drafter lacks what the chosen parts need
+    ├── VocabularyError (ValueError)    draft and target number their tokens differently
+    ├── CacheError (ValueError)         a cache was asked to keep what it does not hold, or is full
+    ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of a kind we cannot read
+    ├── FetchError                      a model could not be fetched
+    ├── TemplateError (ValueError)      a chat template is missing or fails
+    ├── KeyReuseError                   a key of the random source was used twice (never a user's fault)
+    └── MissingExtraError (ImportError) an optional library is not installed; names the extra
+
+Messages hold the offending value and the nearest right one. `assert` is for invariants only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ForerunError(Exception):
+    """Base of all errors raised on purpose by forerun."""
+
+
+class OptionError(ForerunError, ValueError):
+    """A keyword or option has a value it cannot have."""
+
+
+class UnknownNameError(OptionError):
+    """No model, drafter or verifier of that name.
+
+    Built with `UnknownNameError.of("drafter", "ngrm", known)`, so that every such message
+    lists what exists and guesses what was meant.
+    """
+
+    @classmethod
+    def of(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+        names = sorted(known)
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return cls(f"unknown {kind} {name!r}{hint or '.'} Known: {', '.join(names)}.")
+
+
+class PromptError(ForerunError, ValueError):
+    """The prompt cannot be used as it is."""
+
+
+class LawError(ForerunError, ValueError):
+    """Logits do not make a law: NaN, +inf, or nothing is left after the masks."""
+
+
+class CapabilityError(ForerunError):
+    """A model or drafter lacks what the chosen combination needs."""
+
+
+class VocabularyError(ForerunError, ValueError):
+    """Draft and target number their tokens differently."""
+
+
+class CacheError(ForerunError, ValueError):
+    """A cache was asked to keep what it does not hold, or has no room."""
+
+
+class ModelFileError(ForerunError, ValueError):
+    """A model file is corrupt, truncated, or of a kind that cannot be read."""
+
+
+class FetchError(ForerunError):
+    """A model could not be fetched; nothing was left half-written."""
+
+
+class TemplateError(ForerunError, ValueError):
+    """A chat template is missing or fails on these messages."""
+
+
+class KeyReuseError(ForerunError):
+    """A key of the random source came twice: the output law would no longer be exact."""
+
+
+class MissingExtraError(ForerunError, ImportError):
+    """An optional library is not installed."""
+
+    @classmethod
+    def of(cls, library: str, extra: str, purpose: str) -> MissingExtraError:
+        return cls(f"{purpose} needs {library}: pip install 'forerun[{extra}]'")

@@ -1,0 +1,1 @@
+"""Backends: things that turn tokens into logits, and keep a cache."""

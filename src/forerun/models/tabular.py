@@ -1,0 +1,104 @@
+"""A model whose law is known exactly: for proofs, tests and the playground.
+
+`next_law(prefix)` maps a tuple of token ids to V probabilities. Everything is float64, and the
+logits are log p, so that at temperature 1 the law is the table's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from forerun.errors import CacheError, OptionError
+from forerun.models.base import Abilities, Step, checked_path
+
+
+class TabularModel:
+    """A `Model` from a function of the prefix.
+
+    next_law    prefix of token ids (a tuple) -> V probabilities; a pure function
+    vocab_size  V
+    eos         an id, several, or None: which ids end a text
+    context     most tokens a slot can hold; None: no limit
+    """
+
+    def __init__(
+        self,
+        next_law: Callable[[tuple[int, ...]], Sequence[float]],
+        vocab_size: int,
+        eos: int | Iterable[int] | None = None,
+        *,
+        context: int | None = None,
+        name: str = "tabular",
+    ) -> None:
+        if vocab_size < 1:
+            raise OptionError(f"vocab_size must be at least 1, not {vocab_size}")
+        ids = [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
+        if bad := [i for i in ids if not 0 <= i < vocab_size]:
+            raise OptionError(f"eos {bad[0]} is not an id below vocab_size {vocab_size}")
+        self.name = name
+        self.vocab_size = vocab_size
+        self.eos = frozenset(ids)
+        self.context = context
+        self.abilities = Abilities()
+        self.tokenizer = None
+        self._next_law = next_law
+        self._cached: dict[int, tuple[int, ...]] = {}
+        self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step
+
+    def open(self) -> int:
+        slot = next(i for i in range(len(self._cached) + 1) if i not in self._cached)
+        self._cached[slot] = ()
+        return slot
+
+    def close(self, slot: int) -> None:
+        del self._cached[slot]
+        self._last.pop(slot, None)
+
+    def length(self, slot: int) -> int:
+        return len(self._cached[slot])
+
+    def extend(self, steps: Sequence[Step]) -> list[Any]:
+        for step in steps:
+            total = len(self._cached[step.slot]) + len(step.tokens)
+            if self.context is not None and total > self.context:
+                raise CacheError(f"slot {step.slot} would hold {total} tokens, its context is {self.context}")
+        return [self._extend(step) for step in steps]
+
+    def _extend(self, step: Step) -> Any:
+        before = self._cached[step.slot]
+        prefixes: list[tuple[int, ...]] = []
+        for i, token in enumerate(step.tokens):
+            parent = i - 1 if step.parents is None else step.parents[i]
+            prefixes.append((before if parent < 0 else prefixes[parent]) + (token,))
+        self._cached[step.slot] = before + tuple(step.tokens)
+        self._last[step.slot] = (len(before), step)
+        wanted = prefixes[len(prefixes) - step.wanted :]
+        logits = np.empty((len(wanted), self.vocab_size))
+        with np.errstate(divide="ignore"):
+            for row, prefix in zip(logits, wanted):
+                row[:] = np.log(self._row(prefix))
+        return logits
+
+    def _row(self, prefix: tuple[int, ...]) -> Any:
+        p = np.asarray(self._next_law(prefix), dtype=np.float64)
+        if p.shape != (self.vocab_size,) or (p < 0).any():
+            raise OptionError(
+                f"next_law({prefix}) must give {self.vocab_size} probabilities, not {p.tolist()}"
+            )
+        return p
+
+    def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
+        cached = self._cached[slot]
+        if path is not None:
+            if slot not in self._last:
+                raise CacheError(f"slot {slot} has no step whose path could be kept")
+            before, step = self._last[slot]
+            checked_path(path, step.parents, len(step.tokens), before, length)
+            cached = cached[:before] + tuple(step.tokens[i] for i in path)
+        elif not 0 <= length <= len(cached):
+            raise CacheError(f"slot {slot} holds {len(cached)} tokens and cannot keep {length}")
+        self._cached[slot] = cached[:length]
+        self._last.pop(slot, None)

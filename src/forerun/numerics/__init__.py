@@ -1,0 +1,1 @@
+"""Pure functions on arrays, written once for NumPy and torch against the array API standard."""

@@ -1,0 +1,147 @@
+"""Logits become probabilities here, and only here: `law(logits, params, history)`.
+
+One cast to float32 (float64 stays float64), then in this order:
+
+    repetition penalty (prompt and output), presence, frequency (output only)
+    logit bias · user processors · masks (bans; min-tokens holds back every end token)
+    temperature · top-k · top-p · min-p · renormalise
+
+The same function serves target and draft, and `history` is that of *this* position: drafted
+tokens before it included. Each of top-k, top-p and min-p acts on the renormalised law the one
+before it left. Ties go to the lower id. Temperature 0 is the point mass on the largest logit.
+
+V is the vocabulary. Works on NumPy arrays and torch tensors of any device, one row at a time, so
+that a row's law is bitwise the same alone and in a batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import array_namespace, device
+
+from forerun.errors import LawError
+from forerun.sampling import SamplingParams
+
+
+@dataclass(frozen=True)
+class History:
+    """The ids before a position: `ids` (prompt, then output) and the drafted `path` after them."""
+
+    ids: Sequence[int]
+    prompt_length: int
+    path: tuple[int, ...] = ()
+
+    @property
+    def output_length(self) -> int:
+        return len(self.ids) - self.prompt_length + len(self.path)
+
+    def all_ids(self) -> list[int]:
+        return [*self.ids, *self.path]
+
+
+def law(logits: Any, params: SamplingParams, history: History) -> Any:
+    """The law [V] of the next token, given logits [V] and the ids before it.
+
+    Raises LawError if the logits hold NaN or +inf, or if no token is left.
+    """
+    xp = array_namespace(logits)
+    l = _masked(_processed(logits, params, history, xp), params, history, xp)
+    top = xp.max(l)
+    if not bool(top < xp.inf):  # NaN too
+        raise LawError("the logits hold NaN or +inf")
+    if not bool(top > -xp.inf):
+        raise LawError("no token is left: bans, bias or processors leave an empty support")
+    if params.temperature == 0:
+        return _one_hot(xp.argmax(l), l, xp)
+    w = xp.exp((l - top) / params.temperature)  # unnormalised, the largest is exactly 1
+    if 0 < params.top_k < w.shape[0]:
+        w = _keep_largest(w, params.top_k, xp)
+    if params.top_p < 1:
+        w = _keep_nucleus(w, params.top_p, xp)
+    if params.min_p > 0:
+        w = xp.where(w >= params.min_p, w, xp.zeros_like(w))
+    return w / xp.sum(w)
+
+
+def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -> Any:
+    """Penalties, bias and user processors, on a copy in float32 or better."""
+    dtype = logits.dtype if logits.dtype == xp.float64 else xp.float32
+    l = xp.astype(logits, dtype, copy=True)
+    if params.uses_history:
+        ids = history.all_ids()
+        if params.repetition_penalty != 1:
+            seen = _index(sorted(set(ids)), l, xp)
+            r, old = params.repetition_penalty, l[seen]
+            l[seen] = xp.where(old > 0, old / r, old * r)
+        if params.presence_penalty or params.frequency_penalty:
+            for i, n in Counter(ids[history.prompt_length :]).items():
+                l[i] -= params.presence_penalty + params.frequency_penalty * n
+    for i, bias in params.logit_bias.items():
+        l[i] += bias
+    for processor in params.processors:
+        l = processor(ids, l)
+        if l.shape != logits.shape:
+            raise LawError(f"a processor returned shape {tuple(l.shape)} for {tuple(logits.shape)}")
+    return l
+
+
+def _masked(l: Any, params: SamplingParams, history: History, xp: Any) -> Any:
+    held = params.end_ids if history.output_length < params.min_tokens else frozenset()
+    if ids := params.banned | held:
+        l[_index(sorted(ids), l, xp)] = -xp.inf
+    return l
+
+
+def _keep_largest(w: Any, k: int, xp: Any) -> Any:
+    """Zero all but the k largest; ties with the k-th go to the lower id."""
+    candidates = _above_cut(w, lambda kept: kept.shape[0] >= k, xp)
+    return _from_threshold(w, xp.sort(candidates, descending=True)[k - 1], k, xp)
+
+
+def _keep_nucleus(w: Any, top_p: float, xp: Any) -> Any:
+    """Zero all but the smallest set of largest weights whose share reaches top_p."""
+    goal = top_p * float(xp.sum(w, dtype=xp.float64))
+    candidates = _above_cut(w, lambda kept: float(xp.sum(kept, dtype=xp.float64)) >= goal, xp)
+    descending = xp.sort(candidates, descending=True)
+    reached = xp.cumulative_sum(descending, dtype=xp.float64) >= goal
+    # the first place where the sum reaches the goal; rounding may leave it just short of it
+    k = int(xp.argmax(xp.astype(reached, xp.int8))) + 1 if bool(reached[-1]) else w.shape[0]
+    return w if k >= w.shape[0] else _from_threshold(w, descending[k - 1], k, xp)
+
+
+def _above_cut(w: Any, enough: Any, xp: Any) -> Any:
+    """The largest weights (of at most 1 each) above the highest of a few cuts that leaves enough.
+
+    Language models' laws are peaked: comparing with a constant and sorting the few that are left
+    costs a tenth of sorting the vocabulary.
+    """
+    for cut in (2.0**-6, 2.0**-10, 2.0**-14, 2.0**-20):
+        kept = w[w >= cut]
+        if enough(kept):
+            return kept
+    return w
+
+
+def _from_threshold(w: Any, threshold: Any, k: int, xp: Any) -> Any:
+    """Weights above the threshold, and of those equal to it the first, until there are k."""
+    zero = xp.zeros_like(w)
+    kept = xp.where(w >= threshold, w, zero)
+    surplus = int(xp.count_nonzero(kept)) - k
+    if surplus > 0 and bool(threshold > 0):
+        ties = xp.nonzero(w == threshold)[0]
+        kept[ties[ties.shape[0] - surplus :]] = 0
+    return kept
+
+
+def _one_hot(i: Any, like: Any, xp: Any) -> Any:
+    p = xp.zeros_like(like)
+    p[i] = 1
+    return p
+
+
+def _index(ids: Sequence[int], like: Any, xp: Any) -> Any:
+    return xp.asarray(ids, dtype=xp.int64, device=device(like))
