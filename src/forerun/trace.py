@@ -35,6 +35,15 @@ class Drafted:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Times:
+    """Seconds of a round: this request's share of drafting and of the target pass, and verifying."""
+
+    draft: float
+    target: float
+    verify: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of one request. `tokens` are those delivered: cut at an end, a stop, the budget."""
 
@@ -46,9 +55,7 @@ class Round:
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]  # of each of `tokens`
     head: tuple[tuple[int, float], ...] | None = None  # likeliest ids of the law behind the last draw
-    draft_seconds: float  # shares of the batch's time
-    target_seconds: float
-    verify_seconds: float
+    times: Times
 
     def to_json(self) -> str:
         """One line of the trace file."""
@@ -68,6 +75,7 @@ class Round:
                 drafted=drafted,
                 tokens=tuple(fields.pop("tokens")),
                 kinds=tuple(fields.pop("kinds")),
+                times=Times(**fields.pop("times")),
                 head=None if head is None else tuple((int(i), float(p)) for i, p in head),
                 **fields,
             )
@@ -121,7 +129,7 @@ def stats(rounds: Iterable[Round]) -> Stats:
         accepted=kinds.count("accepted"),
         corrected=kinds.count("residual"),
         bonus=kinds.count("bonus"),
-        draft_seconds=sum(r.draft_seconds for r in rounds),
-        target_seconds=sum(r.target_seconds for r in rounds),
-        verify_seconds=sum(r.verify_seconds for r in rounds),
+        draft_seconds=sum(r.times.draft for r in rounds),
+        target_seconds=sum(r.times.target for r in rounds),
+        verify_seconds=sum(r.times.verify for r in rounds),
     )

@@ -71,8 +71,8 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
     """Penalties, bias and user processors, on a copy in float32 or better."""
     dtype = logits.dtype if logits.dtype == xp.float64 else xp.float32
     l = xp.astype(logits, dtype, copy=True)
-    if params.uses_history:
-        ids = history.all_ids()
+    ids = history.all_ids() if params.uses_history else []
+    if ids:
         if params.repetition_penalty != 1:
             seen = _index(sorted(set(ids)), l, xp)
             r, old = params.repetition_penalty, l[seen]
@@ -83,7 +83,10 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
     for i, bias in params.logit_bias.items():
         l[i] += bias
     for processor in params.processors:
-        l = processor(ids, l)
+        try:
+            l = processor(ids, l)
+        except Exception as error:
+            raise LawError(f"a processor failed: {type(error).__name__}: {error}") from error
         if l.shape != logits.shape:
             raise LawError(f"a processor returned shape {tuple(l.shape)} for {tuple(logits.shape)}")
     return l

@@ -1,0 +1,279 @@
+"""The exact output law of the production loop, by running it under every outcome of its randomness.
+
+`EnumeratedDraws` answers each `accept` and `draw` from a tape that is rewound and advanced until every
+branch was taken; each run of `decode_round` is weighted with the product of its branches'
+probabilities. At a round's end, branches that left the loop in the same state (committed tokens, cache
+slots, drafter, round counters) are merged and their weights added; a round itself is never shortened.
+
+    law[y] = Σ over all ways the loop can write y          compare with  Π p(y_t | h, y_<t)
+
+No sampling, and no tolerance to tune: total variation below 1e-12 in float64, or it is wrong. A state is
+kept as its pickle; code (functions, classes, the models' `next_law`, processors) is shared, state is not.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from forerun.decode import Generation, decode_round
+from forerun.drafters import drafter as find_drafter
+from forerun.drafters.base import Drafter
+from forerun.engine.request import (
+    AUTO,
+    Prompt,
+    checked_params,
+    close_generation,
+    make_request,
+    open_generation,
+    prompt_ids,
+)
+from forerun.errors import CapabilityError, KeyReuseError
+from forerun.models.base import Model, Step
+from forerun.numerics.distribution import History, law
+from forerun.numerics.randomness import Key, Purpose, host
+from forerun.sampling import SamplingParams
+
+Law = dict[tuple[int, ...], float]
+"""Probability of every output; keys end with the id that ended the text."""
+
+
+class Tape:
+    """A walk through a tree of choices, depth first: run, `advance`, run again, until it is False."""
+
+    def __init__(self) -> None:
+        self._branches: list[int] = []  # taken at each choice
+        self._choices: list[list[float]] = []  # probabilities at each choice
+        self._place = 0
+        self.weight = 1.0
+
+    def rewind(self) -> None:
+        self._place, self.weight = 0, 1.0
+
+    def choose(self, probabilities: Sequence[float]) -> int:
+        """A branch of probability above 0; every one of them in some run."""
+        if self._place == len(self._branches):
+            first = next(i for i, w in enumerate(probabilities) if w > 0)
+            self._branches.append(first)
+            self._choices.append(list(probabilities))
+        branch = self._branches[self._place]
+        self.weight *= self._choices[self._place][branch]
+        self._place += 1
+        return branch
+
+    def advance(self) -> bool:
+        """Turn to the next branch not yet taken; False when there is none."""
+        while self._branches:
+            branch, choices = self._branches.pop(), self._choices.pop()
+            later = next((i for i in range(branch + 1, len(choices)) if choices[i] > 0), None)
+            if later is not None:
+                self._branches.append(later)
+                self._choices.append(choices)
+                return True
+        return False
+
+
+class EnumeratedDraws:
+    """A source of randomness in which every call is an independent choice on the tape.
+
+    A target's race is one choice from p per position and prefix, remembered within the round (later
+    rounds start behind it); a drafter's race is an independent choice from q. That checks the emitted
+    law; coupling itself is proved by token equality with plain decoding.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._round = -1
+        self._used: set[Key] = set()
+        self._raced: dict[tuple[int, ...], int] = {}
+
+    def begin_round(self, index: int, position: int) -> None:
+        if index <= self._round:
+            raise KeyReuseError(f"round {index} after round {self._round}: its keys may be spent")
+        self._round = index
+        self._used = set()
+        self._raced = {}
+
+    def accept(self, probability: float, key: Key) -> bool:
+        self._use(key)
+        if not 0 < probability < 1:
+            return probability > 0
+        return self._tape.choose((probability, 1 - probability)) == 0
+
+    def draw(self, law: Any, key: Key) -> int:
+        self._use(key)
+        return self._choose(law)
+
+    def race(self, law: Any, path: tuple[int, ...], purpose: Purpose) -> int:
+        if purpose is Purpose.DRAFT:
+            return self._choose(law)
+        if path not in self._raced:
+            self._raced[path] = self._choose(law)
+        return self._raced[path]
+
+    def coin(self, key: Key) -> float | None:
+        return None
+
+    def _choose(self, law: Any) -> int:
+        p = np.asarray(host(law), dtype=np.float64)
+        return self._tape.choose((p / p.sum()).tolist())
+
+    def _use(self, key: Key) -> None:
+        if key in self._used:
+            raise KeyReuseError(f"{key[1].name} of node {key[0]} was drawn before in this round")
+        self._used.add(key)
+
+
+def exact_law(
+    target: Model,
+    drafter: Drafter | str | None = None,
+    *,
+    verifier: str = AUTO,
+    num_draft: int = 4,
+    prompt: Prompt = (0,),
+    max_tokens: int,
+    company: Sequence[tuple[Prompt, Mapping[str, Any]]] = (),
+    **sampling: Any,
+) -> Law:
+    """The exact law of the first request's output, as the production loop writes it.
+
+    `company` are further requests, (prompt, sampling), that run in the same rounds; a company's
+    sampling may hold `max_tokens`, `num_draft` and `verifier` too. Cost grows with the number of
+    outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be plain
+    Python state (picklable); they are not changed. Raises what the loop raises.
+    """
+    helper = find_drafter(drafter)
+    if helper is not None:
+        helper.check(target)
+    own = {"max_tokens": max_tokens, **sampling}
+    shared = _Shared()
+    state: _State = (target, helper, [])
+    tape = Tape()
+    loop = shared.load(shared.dump(state, tape), tape)
+    twin, helper, generations = loop
+    for index, (ids, options) in enumerate([(prompt, own), *company]):
+        request = make_request(
+            twin, helper, ids, options, index=index, verifier=verifier, num_draft=num_draft
+        )
+        generations.append(open_generation(twin, helper, request, EnumeratedDraws(tape)))
+
+    found: Law = {}
+    frontier = {shared.dump(loop, tape): 1.0}
+    while frontier:
+        following: dict[bytes, float] = {}
+        for blob, weight in frontier.items():
+            tape = Tape()
+            more = True
+            while more:
+                tape.rewind()
+                loop = shared.load(blob, tape)
+                first = _advance(loop)
+                reached = weight * tape.weight
+                if first.error is not None:
+                    raise first.error
+                if first.finish_reason is not None:
+                    output = tuple(first.output)
+                    found[output] = found.get(output, 0.0) + reached
+                else:
+                    key = shared.dump(loop, tape)
+                    following[key] = following.get(key, 0.0) + reached
+                more = tape.advance()
+        frontier = following
+    return found
+
+
+def plain_law(
+    target: Model, *, prompt: Prompt = (0,), max_tokens: int, **sampling: Any
+) -> Law:
+    """Π p(y_t | h, y_<t) of every output y: what plain decoding writes, without the loop."""
+    params = checked_params(target, {"max_tokens": max_tokens, **sampling})
+    ids = prompt_ids(target, prompt)
+    limit = len(ids) + max_tokens
+    limit = limit if target.context is None else min(limit, target.context)
+    found: Law = {}
+    frontier: Law = {(): 1.0}
+    slot = target.open()
+    try:
+        while frontier:
+            following: Law = {}
+            for output, weight in frontier.items():
+                text = (*ids, *output)
+                target.keep(slot, 0)
+                logits = target.extend([Step(slot=slot, tokens=text, rows=1)])[0][-1]
+                p = np.asarray(host(law(logits, params, History(text, len(ids)))), dtype=np.float64)
+                for token in np.flatnonzero(p):
+                    longer = (*output, int(token))
+                    ended = int(token) in params.end_ids or len(ids) + len(longer) >= limit
+                    (found if ended else following)[longer] = weight * float(p[token])
+            frontier = following
+    finally:
+        target.close(slot)
+    return found
+
+
+def total_variation(a: Law, b: Law) -> float:
+    """½ Σ |a − b| over all outputs of either."""
+    return 0.5 * sum(abs(a.get(y, 0.0) - b.get(y, 0.0)) for y in a.keys() | b.keys())
+
+
+_State = tuple[Model, Drafter | None, list[Generation]]
+
+
+def _advance(loop: _State) -> Generation:
+    """One production round of all that still run; returns the first request."""
+    target, drafter, generations = loop
+    running = [g for g in generations if g.finish_reason is None]
+    decode_round(running, target, drafter)
+    for g in running:
+        if g.finish_reason is not None:
+            close_generation(g, target, drafter)
+    return generations[0]
+
+
+class _Shared:
+    """Pickles the loop's state by value, and code (anything callable) by identity."""
+
+    def __init__(self) -> None:
+        self._code: dict[int, Any] = {}
+
+    def dump(self, state: _State, tape: Tape) -> bytes:
+        buffer = io.BytesIO()
+        pickler = _Pickler(buffer, self._code, tape)
+        try:
+            pickler.dump(state)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise CapabilityError(
+                f"exact_law snapshots target and drafter as plain Python state; this failed: {error}"
+            ) from error
+        return buffer.getvalue()
+
+    def load(self, blob: bytes, tape: Tape) -> _State:
+        state: _State = _Unpickler(io.BytesIO(blob), self._code, tape).load()
+        return state
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, buffer: io.BytesIO, code: dict[int, Any], tape: Tape) -> None:
+        super().__init__(buffer, protocol=pickle.HIGHEST_PROTOCOL)
+        self._code, self._tape = code, tape
+
+    def persistent_id(self, obj: Any) -> Any:
+        if obj is self._tape:
+            return "tape"
+        if callable(obj) or isinstance(obj, SamplingParams):  # code, and frozen values
+            self._code[id(obj)] = obj
+            return id(obj)
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, buffer: io.BytesIO, code: dict[int, Any], tape: Tape) -> None:
+        super().__init__(buffer)
+        self._code, self._tape = code, tape
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._tape if pid == "tape" else self._code[pid]

@@ -1,0 +1,260 @@
+"""THE round: propose -> extend (one target pass) -> verify -> commit -> keep.
+
+`decode_round` is the only place where tokens are made, for a batch of requests; batch 1 is a batch,
+and plain decoding is the same round with an empty proposal. A slot's cache always holds all ids but
+the last, which is read together with the drafted tokens:
+
+    ids      [ … cached … , last ]        pass   last  d0  d1  d2      (one slot's step)
+                                          row    0     1   2   3       p[i] = law after i drafts
+
+so that one pass over N + 1 tokens gives the N laws that judge the drafts and the one for the bonus.
+
+What this module does not know: text, prompts' meaning, scheduling, where the randomness comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal, Protocol
+
+from forerun.drafters.base import Drafter, DraftRequest
+from forerun.errors import CapabilityError, ForerunError, LawError
+from forerun.models.base import Model, Step
+from forerun.numerics.acceptance import draft_mass, mass
+from forerun.numerics.distribution import History, law
+from forerun.numerics.randomness import Draws, Purpose, fresh_sampler, host, racing_sampler
+from forerun.numerics.token_tree import NOTHING, Proposal
+from forerun.sampling import SamplingParams
+from forerun.trace import Drafted, Kind, Round, Times
+from forerun.verifiers.base import Verdict, Verifier
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+
+PROMPT_CHUNK = 512  # tokens of a prompt read in one pass
+HEAD = 8  # ids in a trace's head of the law behind the last draw
+
+
+class Follower(Protocol):
+    """Follows a request's output token by token; the engine's turns it into text."""
+
+    def push(self, token: int, *, may_stop: bool) -> bool:
+        """True if this token completes a stop string (only asked to stop where it may)."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Generation:
+    """One request in the loop. Everything the round needs to know about it, and nothing else."""
+
+    request: int  # index in its call
+    slot: int
+    ids: list[int]  # prompt, then output
+    prompt_length: int
+    limit: int  # length of `ids` at which the budget or the context ends
+    params: SamplingParams
+    verifier: Verifier
+    draws: Draws
+    num_draft: int
+    follower: Follower | None = None
+    round: int = 0
+    finish_reason: FinishReason | None = None
+    error: ForerunError | None = None
+
+    @property
+    def output(self) -> list[int]:
+        return self.ids[self.prompt_length :]
+
+    @property
+    def room(self) -> int:
+        """Drafted tokens that the budget leaves room for, the round's own token set aside."""
+        return max(self.limit - len(self.ids) - 1, 0)
+
+    def fail(self, error: ForerunError) -> None:
+        self.finish_reason, self.error = "error", error
+
+
+def read_prompt(g: Generation, target: Model) -> None:
+    """Cache all of the prompt but its last id, which the first round reads."""
+    while (cached := target.length(g.slot)) < len(g.ids) - 1:
+        chunk = g.ids[cached : min(cached + PROMPT_CHUNK, len(g.ids) - 1)]
+        target.extend([Step(slot=g.slot, tokens=chunk, rows=0)])
+        target.keep(g.slot, cached + len(chunk))
+
+
+def decode_round(
+    batch: Sequence[Generation], target: Model, drafter: Drafter | None, *, heads: bool = False
+) -> list[Round]:
+    """One round for every generation of the batch; returns one record for each that went well.
+
+    A generation whose logits make no law ends with an error that names model, position and slot;
+    the others go on. `heads` records the likeliest tokens of each final law (costs O(V)).
+    """
+    clock = _Clock(len(batch))
+    proposals = propose(batch, drafter)
+    clock.drafted()
+    rows = target.extend([_step(g, proposal) for g, proposal in zip(batch, proposals)])
+    clock.read()
+    records = []
+    for g, proposal, logits in zip(batch, proposals, rows):
+        try:
+            p = target_laws(g, proposal, logits)
+            verdict = g.verifier.verify(proposal, p, g.draws)
+        except LawError as error:
+            where = f"{target.name}, position {len(g.ids)}, slot {g.slot}"
+            g.fail(LawError(f"{where}: {error}"))
+            continue
+        start = len(g.ids)
+        kinds = commit(g, proposal, verdict)
+        keep(g, target, verdict, start)
+        if drafter is not None:
+            drafter.observe(g.slot, g.ids[start:])
+        head = _head(verdict.law) if heads else None
+        records.append(_record(g, proposal, p, verdict, kinds, start, head, clock.lap()))
+        g.round += 1
+    return records
+
+
+def propose(batch: Sequence[Generation], drafter: Drafter | None) -> list[Proposal]:
+    """Ask the drafter for each generation that has room; the others get the empty proposal."""
+    for g in batch:
+        g.draws.begin_round(g.round, len(g.ids))
+    asked = [g for g in batch if drafter is not None and min(g.num_draft, g.room) > 0]
+    requests = [
+        DraftRequest(
+            slot=g.slot,
+            ids=g.ids,
+            prompt_length=g.prompt_length,
+            num_draft=min(g.num_draft, g.room),
+            params=g.params,
+            sample=racing_sampler(g.draws) if g.verifier.races else fresh_sampler(g.draws),
+        )
+        for g in asked
+    ]
+    proposals = drafter.propose(requests) if drafter is not None and requests else []
+    for g, request, proposal in zip(asked, requests, proposals, strict=True):
+        _check(g, request, proposal)
+    by_slot = {g.slot: proposal for g, proposal in zip(asked, proposals)}
+    return [by_slot.get(g.slot, NOTHING) for g in batch]
+
+
+def target_laws(g: Generation, proposal: Proposal, logits: Any) -> list[Any]:
+    """The target's laws p: after the prefix, then after each node, with that position's history."""
+    tree = proposal.tree
+    paths = [(), *(tree.path_tokens(node) for node in range(len(tree)))]
+    return [
+        law(row, g.params, History(g.ids, g.prompt_length, path))
+        for row, path in zip(logits, paths, strict=True)
+    ]
+
+
+def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
+    """Append the accepted tokens and the next one, up to the first that ends the text."""
+    accepted = [proposal.tree.tokens[node] for node in verdict.path]
+    kinds: list[Kind] = []
+    for token in [*accepted, verdict.token]:
+        kinds.append("accepted" if len(kinds) < len(accepted) else verdict.kind)
+        g.ids.append(token)
+        may_stop = len(g.ids) - g.prompt_length >= g.params.min_tokens
+        stopped = g.follower is not None and g.follower.push(token, may_stop=may_stop)
+        if stopped or token in g.params.end_ids:
+            g.finish_reason = "stop"
+        elif len(g.ids) >= g.limit:
+            g.finish_reason = "length"
+        if g.finish_reason is not None:
+            break
+    return kinds
+
+
+def keep(g: Generation, target: Model, verdict: Verdict, start: int) -> None:
+    """Of the pass, the cache keeps what was committed, all but the last id; drops the rest."""
+    committed = len(g.ids) - start
+    nodes = verdict.path[: committed - 1]
+    target.keep(g.slot, len(g.ids) - 1, path=(0, *(node + 1 for node in nodes)))
+
+
+def _step(g: Generation, proposal: Proposal) -> Step:
+    """The last id, then the drafts: node i is token i + 1 of the step."""
+    tree = proposal.tree
+    parents = None if tree.is_chain else (-1, *(parent + 1 for parent in tree.parents))
+    return Step(
+        slot=g.slot, tokens=(g.ids[-1], *tree.tokens), parents=parents, rows=len(tree) + 1
+    )
+
+
+def _check(g: Generation, request: DraftRequest, proposal: Proposal) -> None:
+    tree = proposal.tree
+    if max(tree.depths, default=0) > request.num_draft:
+        raise CapabilityError(
+            f"a proposal {max(tree.depths)} tokens deep, where {request.num_draft} were allowed"
+        )
+    if not g.verifier.judges(proposal.drawn, tree.is_chain):
+        shape = "chain" if tree.is_chain else "tree"
+        raise CapabilityError(
+            f"verifier {g.verifier.name!r} cannot judge a {shape} drawn {proposal.drawn.value}"
+        )
+
+
+def _record(
+    g: Generation,
+    proposal: Proposal,
+    p: Sequence[Any],
+    verdict: Verdict,
+    kinds: Sequence[Kind],
+    start: int,
+    head: tuple[tuple[int, float], ...] | None,
+    times: Times,
+) -> Round:
+    delivered = verdict.path[: len(kinds)]
+    tree = proposal.tree
+    drafted = tuple(
+        Drafted(
+            token=token,
+            parent=parent,
+            p=mass(p[parent + 1], token),
+            q=draft_mass(q, token),
+            acceptance=verdict.acceptance[node],
+            coin=g.draws.coin((node, Purpose.ACCEPT)),
+            accepted=node in delivered,
+        )
+        for node, (token, parent, q) in enumerate(zip(tree.tokens, tree.parents, proposal.q))
+    )
+    return Round(
+        request=g.request,
+        index=g.round,
+        position=start,
+        verifier=g.verifier.name,
+        drafted=drafted,
+        tokens=tuple(g.ids[start:]),
+        kinds=tuple(kinds),
+        head=head,
+        times=times,
+    )
+
+
+def _head(law: Any) -> tuple[tuple[int, float], ...]:
+    weights = host(law)
+    likeliest = weights.argsort(kind="stable")[::-1][:HEAD]
+    return tuple((int(i), float(weights[i])) for i in likeliest if weights[i] > 0)
+
+
+class _Clock:
+    """Splits a round's time: drafting and the pass are shared, verification is each one's own."""
+
+    def __init__(self, sharers: int) -> None:
+        self._sharers = sharers
+        self._last = perf_counter()
+
+    def _since(self) -> float:
+        last, self._last = self._last, perf_counter()
+        return self._last - last
+
+    def drafted(self) -> None:
+        self._draft = self._since() / self._sharers
+
+    def read(self) -> None:
+        self._target = self._since() / self._sharers
+
+    def lap(self) -> Times:
+        return Times(draft=self._draft, target=self._target, verify=self._since())

@@ -1,0 +1,255 @@
+"""A request on its way in (prompt and parameters, checked) and on its way out (`Completion`)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from forerun.decode import FinishReason, Generation, read_prompt
+from forerun.drafters.base import Drafter
+from forerun.engine.stops import TextFollower
+from forerun.errors import CapabilityError, ForerunError, OptionError, PromptError
+from forerun.models.base import Model
+from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
+from forerun.numerics.token_tree import Drawn
+from forerun.sampling import SamplingParams
+from forerun.trace import Kind, Round, Stats, stats
+from forerun.verifiers import VERIFIERS, Verifier, verifier
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
+"""Text, token ids, or chat messages ({"role": …, "content": …})."""
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One request, checked: what `open_generation` needs to put it into a slot."""
+
+    index: int  # in its call
+    prompt: tuple[int, ...]
+    params: SamplingParams  # with the model's eos
+    seed: int  # the request's own, or a fresh one
+    verifier: str
+    num_draft: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """What came of a request."""
+
+    text: str  # up to a stop string; end tokens do not show
+    tokens: tuple[int, ...]  # up to the end token, or the token that completed a stop string
+    finish_reason: FinishReason
+    prompt: tuple[int, ...]  # token ids that were read
+    seed: int  # repeats this output where the verifier is `coupled` or γ is fixed
+    verifier: str
+    trace: tuple[Round, ...]
+    error: ForerunError | None = None
+
+    @cached_property
+    def stats(self) -> Stats:
+        return stats(self.trace)
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Token counts under OpenAI's names."""
+        read, written = len(self.prompt), len(self.tokens)
+        return {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": read + written,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """What a round added to a stream. `text` may lag behind `tokens`: see `engine/stops.py`."""
+
+    text: str
+    tokens: tuple[int, ...]
+    kinds: tuple[Kind, ...]
+    parts: tuple[tuple[str, Kind], ...]  # `text`, split by the kind of the token that completed it
+    round: Round
+
+
+def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
+    """The ids a prompt stands for, checked. PromptError says what is wrong with it."""
+    tokenizer = target.tokenizer
+    if isinstance(prompt, str):
+        if tokenizer is None:
+            raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
+        start = [tokenizer.bos] if tokenizer.adds_bos else []
+        ids = [*start, *tokenizer.encode(prompt)]
+    elif len(prompt) and isinstance(prompt[0], Mapping):
+        if tokenizer is None:
+            raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
+        ids = tokenizer.encode_chat(prompt)
+    else:
+        ids = [_token_id(i) for i in prompt]
+        if not ids and tokenizer is not None and tokenizer.adds_bos:
+            ids = [tokenizer.bos]
+    if not ids:
+        raise PromptError(
+            f"the prompt is empty and {target.name} has no beginning-of-text token: "
+            "give at least one token"
+        )
+    if bad := [i for i in ids if not 0 <= i < target.vocab_size]:
+        raise PromptError(
+            f"token id {bad[0]} is not in the vocabulary of {target.name}: 0 to {target.vocab_size - 1}"
+        )
+    if target.context is not None and len(ids) >= target.context:
+        raise PromptError(
+            f"the prompt has {len(ids)} tokens; {target.name} has a context of {target.context}, "
+            f"so that at most {target.context - 1} leave room for an answer"
+        )
+    return tuple(ids)
+
+
+def _token_id(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise PromptError(
+            f"a prompt is text, token ids, or chat messages; {value!r} is none of them"
+        ) from None
+
+
+def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:
+    """Sampling parameters for this model: ids in range, the model's end tokens known."""
+    params = SamplingParams.of(options).replace(eos=target.eos)
+    named = {"banned": params.banned, "stop_ids": params.stop_ids, "logit_bias": params.logit_bias}
+    for name, ids in named.items():
+        if bad := [i for i in ids if i >= target.vocab_size]:
+            raise OptionError(
+                f"{name} names token id {bad[0]}; {target.name} knows 0 to {target.vocab_size - 1}"
+            )
+    if params.stop and target.tokenizer is None:
+        raise OptionError(f"stop strings need a tokenizer, {target.name} has none: use stop_ids")
+    return params
+
+
+def checked_num_draft(num_draft: int) -> int:
+    if isinstance(num_draft, bool) or not isinstance(num_draft, int) or not 0 <= num_draft <= 64:
+        raise OptionError(
+            f"num_draft must be a whole number from 0 (plain decoding) to 64, not {num_draft!r}"
+        )
+    return num_draft
+
+
+def check_verifier(name: str, drafter: Drafter | None) -> None:
+    """Refuse a verifier that cannot judge the drafter's proposals, naming those that can."""
+    if name == AUTO:
+        return
+    chosen = verifier(name)
+    if drafter is None or chosen.judges(drafter.traits.drawn, drafter.traits.chain):
+        return
+    fit = [n for n in VERIFIERS if verifier(n).judges(drafter.traits.drawn, drafter.traits.chain)]
+    raise CapabilityError(
+        f"verifier {name!r} cannot judge what {drafter.name!r} proposes "
+        f"({drafter.traits.drawn.value}); these can: {', '.join(fit)}"
+    )
+
+
+def choose_verifier(name: str, params: SamplingParams, drafter: Drafter | None) -> Verifier:
+    """Resolve `auto`: `coupled` for greedy and for seeded requests, whose text must not depend on
+    timing, batch or γ; else `block` for chains with full laws, `rejection` for other chains."""
+    if name != AUTO:
+        return verifier(name)
+    if params.temperature == 0 or params.seed is not None:
+        return verifier("coupled")
+    if drafter is None:
+        return verifier("rejection")
+    traits = drafter.traits
+    if not traits.chain:
+        return verifier("coupled")
+    return verifier("block" if traits.laws and traits.drawn is Drawn.SAMPLED else "rejection")
+
+
+def make_request(
+    target: Model,
+    drafter: Drafter | None,
+    prompt: Prompt,
+    options: Mapping[str, Any],
+    *,
+    index: int = 0,
+    verifier: str = AUTO,
+    num_draft: int = 4,
+) -> Request:
+    """Check a request against model and drafter; nothing is allocated yet.
+
+    `options` are sampling keywords, and `verifier` and `num_draft` where they differ from the defaults.
+    """
+    sampling = dict(options)
+    verifier = sampling.pop("verifier", verifier)
+    num_draft = sampling.pop("num_draft", num_draft)
+    check_verifier(verifier, drafter)
+    params = checked_params(target, sampling)
+    return Request(
+        index=index,
+        prompt=prompt_ids(target, prompt),
+        params=params,
+        seed=fresh_seed() if params.seed is None else params.seed,
+        verifier=verifier,
+        num_draft=checked_num_draft(num_draft),
+    )
+
+
+def open_generation(
+    target: Model, drafter: Drafter | None, request: Request, draws: Draws | None = None
+) -> Generation:
+    """Put a request into a slot of the target, read its prompt, and tell the drafter.
+
+    CacheError where there is no memory for it; then nothing is left open.
+    """
+    params, prompt = request.params, request.prompt
+    chosen = choose_verifier(request.verifier, params, drafter)
+    limit = len(prompt) + params.max_tokens
+    tokenizer = target.tokenizer
+    g = Generation(
+        request=request.index,
+        slot=target.open(),
+        ids=list(prompt),
+        prompt_length=len(prompt),
+        limit=limit if target.context is None else min(limit, target.context),
+        params=params,
+        verifier=chosen,
+        draws=KeyedDraws(request.seed) if draws is None else draws,
+        num_draft=request.num_draft,
+        follower=None
+        if tokenizer is None
+        else TextFollower(tokenizer.stream(), params.stop, params.end_ids),
+    )
+    try:
+        read_prompt(g, target)
+        if drafter is not None:
+            # memory of earlier requests may hold this seed's own text, which knows its coins
+            drafter.begin(g.slot, prompt, recall=params.seed is None or chosen.races)
+    except BaseException:
+        target.close(g.slot)
+        raise
+    return g
+
+
+def close_generation(g: Generation, target: Model, drafter: Drafter | None) -> None:
+    """Free the slot on both sides."""
+    target.close(g.slot)
+    if drafter is not None:
+        drafter.end(g.slot)
+
+
+def completion(request: Request, g: Generation, trace: Sequence[Round]) -> Completion:
+    follower = g.follower
+    return Completion(
+        text=follower.text if isinstance(follower, TextFollower) else "",
+        tokens=tuple(g.output),
+        finish_reason=g.finish_reason or "cancelled",
+        prompt=request.prompt,
+        seed=request.seed,
+        verifier=g.verifier.name,
+        trace=tuple(trace),
+        error=g.error,
+    )

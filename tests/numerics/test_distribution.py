@@ -1,0 +1,210 @@
+"""`law` against an independent, hand-written reference in plain Python."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forerun.errors import LawError
+from forerun.numerics.distribution import History, law
+from forerun.sampling import SamplingParams
+
+NONE = History((), 0)
+
+
+def reference(logits, params, history):
+    """The order of DESIGN, one token at a time, in Python floats."""
+    l = [float(x) for x in logits]
+    ids = [*history.ids, *history.path]
+    output = ids[history.prompt_length :]
+    for i in set(ids):
+        r = params.repetition_penalty
+        l[i] = l[i] / r if l[i] > 0 else l[i] * r
+    for i, n in Counter(output).items():
+        l[i] -= params.presence_penalty
+        l[i] -= params.frequency_penalty * n
+    for i, bias in params.logit_bias.items():
+        l[i] += bias
+    for i in params.banned:
+        l[i] = -math.inf
+    if len(output) < params.min_tokens:
+        for i in params.eos | params.stop_ids:
+            l[i] = -math.inf
+    if params.temperature == 0:
+        best = max(range(len(l)), key=lambda i: (l[i], -i))
+        return [float(i == best) for i in range(len(l))]
+    weights = [math.exp((x - max(l)) / params.temperature) for x in l]
+    order = sorted(range(len(l)), key=lambda i: (-weights[i], i))
+
+    def keep(chosen):
+        total = sum(weights[i] for i in chosen)
+        return [weights[i] / total if i in chosen else 0.0 for i in range(len(l))]
+
+    chosen = set(order[: params.top_k or len(order)])
+    p = keep(chosen)
+    if params.top_p < 1:
+        total, chosen = 0.0, set()
+        for i in order:
+            if total >= params.top_p:
+                break
+            chosen.add(i)
+            total += p[i]
+        p = keep(chosen)
+    least = params.min_p * max(p)
+    return keep({i for i in range(len(l)) if p[i] >= least and p[i] > 0})
+
+
+@st.composite
+def cases(draw):
+    size = draw(st.integers(2, 12))
+    number = st.floats(-8, 8, allow_nan=False, width=32)
+    logits = draw(st.lists(number, min_size=size, max_size=size, unique=True))
+    ids = st.integers(0, size - 1)
+    history = draw(st.lists(ids, max_size=6))
+    params = SamplingParams(
+        temperature=draw(st.sampled_from([0.0, 0.3, 0.7, 1.0, 2.5])),
+        top_k=draw(st.integers(0, size)),
+        top_p=draw(st.sampled_from([1.0, 0.95, 0.61, 0.1])),
+        min_p=draw(st.sampled_from([0.0, 0.013, 0.37])),
+        repetition_penalty=draw(st.sampled_from([1.0, 1.7, 0.6])),
+        presence_penalty=draw(st.sampled_from([0.0, 0.9, -0.9])),
+        frequency_penalty=draw(st.sampled_from([0.0, 0.4, -0.4])),
+        logit_bias=draw(st.dictionaries(ids, st.sampled_from([-100.0, -1.0, 2.5]), max_size=2)),
+        banned=draw(st.lists(ids, max_size=size - 1, unique=True)),
+        min_tokens=draw(st.integers(0, 4)),
+        eos={draw(ids)} if draw(st.booleans()) else set(),
+    )
+    split = draw(st.integers(0, len(history)))
+    drafted = draw(st.integers(split, len(history)))
+    return logits, params, History(tuple(history[:drafted]), split, tuple(history[drafted:]))
+
+
+@settings(max_examples=600, deadline=None)
+@given(cases())
+def test_law_is_the_reference(case):
+    logits, params, history = case
+    held = params.eos if history.output_length < params.min_tokens else set()
+    if len(params.banned | held) == len(logits):
+        with pytest.raises(LawError, match="empty support"):
+            law(np.array(logits), params, history)
+        return
+    expected = reference(logits, params, history)
+    for array in (np.array(logits), torch.tensor(logits, dtype=torch.float64)):
+        found = law(array, params, history)
+        assert np.asarray(found) == pytest.approx(expected, abs=1e-12)
+        # not only close: the supports are the same
+        assert (np.asarray(found) > 0).tolist() == [x > 0 for x in expected]
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_numpy_and_torch_agree_in_float32(case):
+    logits, params, history = case
+    try:
+        a = law(np.array(logits, np.float32), params, history)
+    except LawError:
+        return
+    b = law(torch.tensor(logits, dtype=torch.float32), params, history)
+    assert a.dtype == np.float32 and b.dtype == torch.float32
+    assert np.asarray(b) == pytest.approx(a, abs=2e-6)
+
+
+def test_logits_are_not_changed():
+    logits = np.array([1.0, 2.0, 3.0], np.float32)
+    before = logits.copy()
+    params = SamplingParams(logit_bias={0: 5}, banned=[2], repetition_penalty=2)
+    law(logits, params, History((1,), 1))
+    assert (logits == before).all()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_ties_go_to_the_lower_id(temperature):
+    logits = np.array([1.0, 3.0, 3.0, 3.0, 3.0], np.float32)
+    one = law(logits, SamplingParams(temperature=temperature, top_k=1), NONE)
+    assert one.tolist() == [0, 1, 0, 0, 0]
+    if temperature:
+        two = law(logits, SamplingParams(top_k=2), NONE)
+        assert two.tolist() == [0, 0.5, 0.5, 0, 0]
+        half = law(np.array([0.0, 0.0, 0.0, 0.0]), SamplingParams(top_p=0.5), NONE)
+        assert half.tolist() == [0.5, 0.5, 0, 0]
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it():
+    logits = np.log(np.array([0.5, 0.25, 0.125, 0.125]))
+    kept = {t: int((law(logits, SamplingParams(top_p=t), NONE) > 0).sum()) for t in (0.4, 0.5, 0.51, 0.75, 0.76, 0.9)}
+    assert kept == {0.4: 1, 0.5: 1, 0.51: 2, 0.75: 2, 0.76: 3, 0.9: 4}
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("top_p", [0.2, 0.95, 0.9999])
+def test_the_cut_before_the_sort_changes_nothing(scale, top_p):
+    logits = np.random.default_rng(3).normal(size=50_000).astype(np.float32) * scale
+    w = np.exp(logits - logits.max())
+    order = np.argsort(-w, kind="stable")
+    k = int(np.argmax(np.cumsum(w[order], dtype=np.float64) >= top_p * w.sum(dtype=np.float64))) + 1
+    found = law(logits, SamplingParams(top_p=top_p), NONE)
+    assert sorted(np.flatnonzero(found)) == sorted(order[:k])
+    assert sorted(np.flatnonzero(law(logits, SamplingParams(top_k=k), NONE))) == sorted(order[:k])
+
+
+def test_a_row_is_bitwise_the_same_alone_and_in_a_batch():
+    rows = np.random.default_rng(0).normal(size=(4, 1003)).astype(np.float32) * 4
+    params = SamplingParams(temperature=0.8, top_p=0.9)
+    for row in rows:
+        assert (law(row, params, NONE) == law(row.copy(), params, NONE)).all()
+
+
+def test_processors_see_prompt_output_and_drafts_and_act_before_masks():
+    seen = []
+
+    def processor(ids, logits):
+        seen.append(list(ids))
+        logits[0] += 100
+        return logits
+
+    params = SamplingParams(processors=[processor], banned=[0])
+    p = law(np.zeros(3), params, History((7, 8), 1, (2,)))
+    assert seen == [[7, 8, 2]]
+    assert p.tolist() == [0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("logits", "message"),
+    [
+        ([0.0, math.nan], "NaN or"),
+        ([0.0, math.inf], "NaN or"),
+        ([-math.inf, -math.inf], "empty support"),
+    ],
+)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_makes_no_law(logits, message, temperature):
+    for array in (np.array(logits, np.float32), torch.tensor(logits)):
+        with pytest.raises(LawError, match=message):
+            law(array, SamplingParams(temperature=temperature), NONE)
+
+
+def test_a_failing_processor_is_a_law_error():
+    def broken(ids, logits):
+        raise RuntimeError("oh")
+
+    with pytest.raises(LawError, match="RuntimeError: oh"):
+        law(np.zeros(2), SamplingParams(processors=[broken]), NONE)
+    with pytest.raises(LawError, match="shape"):
+        law(np.zeros(2), SamplingParams(processors=[lambda ids, l: l[:1]]), NONE)
+
+
+def test_bfloat16_logits_become_float32_laws():
+    p = law(torch.tensor([1.0, 2.0], dtype=torch.bfloat16), SamplingParams(), NONE)
+    assert p.dtype == torch.float32
+    assert float(p.sum()) == pytest.approx(1, abs=1e-6)
+
+
+def test_what_underflows_stays_out():
+    p = law(np.array([0.0, -200.0], np.float32), SamplingParams(), NONE)
+    assert p.tolist() == [1, 0]
