@@ -1,0 +1,198 @@
+"""Text to ids and back, exactly: the text that goes in comes out.
+
+    ids = tokenizer.encode(" In 1999,\\r\\n")          # raw text, without BOS
+    tokenizer.decode(ids) == " In 1999,\\r\\n"
+    stream = tokenizer.stream()
+    "".join(map(stream.push, ids)) + stream.finish() == tokenizer.decode(ids)
+
+Every token is a fixed run of bytes, a text is the bytes of its tokens, and special tokens (BOS, end
+of turn, ...) have none. They are looked for in text only where `special=True` says so: a user who
+types `<|im_end|>` gets those ten letters. Bytes that are not UTF-8 become U+FFFD; bytes that the
+vocabulary has no token for are lost, as in the model's own tokenizer (SmolLM2: U+0004 and a few).
+
+Merging is done by the `tokenizers` library; this module does not know where a vocabulary came from
+(`folder.py`, `gguf_vocabulary.py`), nor what a chat looks like (`chat_template.py`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from forerun.errors import PromptError
+from forerun.text import chat_template
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """What a model's files say about its tokens; built by `folder.py` and `gguf_vocabulary.py`."""
+
+    backend: Any  # tokenizers.Tokenizer
+    token_bytes: Sequence[bytes]  # by id, special tokens too (then their names)
+    special: frozenset[int]  # ids that stand for no text
+    bos: int | None = None
+    adds_bos: bool = False  # raw text starts with BOS
+    eos: frozenset[int] = frozenset()
+    chat_template: str | None = None
+    template_tokens: Mapping[str, str] = field(default_factory=dict)  # bos_token, eos_token, ...
+    strip_first: bytes = b""  # taken off the beginning of a text (SentencePiece's space)
+
+
+class Tokenizer:
+    """A model's tokens. Safe to share between threads, and to pickle."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._backend = vocabulary.backend
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self._names = list(vocabulary.token_bytes)
+        self._bytes = [b"" if i in vocabulary.special else b for i, b in enumerate(self._names)]
+        self._lock = threading.Lock()  # `encode_special_tokens` is a switch of the backend itself
+
+    @classmethod
+    def from_folder(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """From tokenizer.json and its companions. ModelFileError if it is missing or strange."""
+        from forerun.text.folder import read_folder
+
+        return cls(read_folder(path))
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, Any]) -> Tokenizer:
+        """From a GGUF file's metadata. ModelFileError for a kind of tokenizer we do not know."""
+        from forerun.text.gguf_vocabulary import read_metadata
+
+        return cls(read_metadata(metadata))
+
+    def __getstate__(self) -> Vocabulary:
+        return self._vocabulary
+
+    def __setstate__(self, vocabulary: Vocabulary) -> None:
+        self.__init__(vocabulary)  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
+        return self  # it never changes
+
+    @property
+    def vocab_size(self) -> int:
+        """V: ids from 0 below V mean something; a model's table may be padded beyond it."""
+        return len(self._names)
+
+    @property
+    def bos(self) -> int | None:
+        return self._vocabulary.bos
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether raw text starts with `bos`. A chat template writes its own."""
+        return self._vocabulary.adds_bos
+
+    @property
+    def eos(self) -> frozenset[int]:
+        """All ids that end a text."""
+        return self._vocabulary.eos
+
+    @property
+    def special(self) -> frozenset[int]:
+        """All ids that stand for no text."""
+        return self._vocabulary.special
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._vocabulary.chat_template
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """The ids of `text`, without BOS. `special=True` finds special tokens by their names.
+
+        PromptError for text that is not Unicode (half of a surrogate pair).
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise PromptError(
+                f"the text has half of a surrogate pair at position {error.start}: "
+                f"{error.object[error.start]!r}"
+            ) from None
+        with self._lock:
+            self._backend.encode_special_tokens = not special
+            found: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+        return found
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`; special tokens have none. PromptError for ids out of range."""
+        stream = self.stream()
+        return stream.extend(ids) + stream.finish()
+
+    def stream(self) -> StreamDecoder:
+        """A decoder for ids that come one at a time."""
+        return StreamDecoder(self)
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes a token adds to the text; none for a special one."""
+        return self._bytes[self._checked(token)]
+
+    def token_text(self, token: int) -> str:
+        """A token for people to read: its text, its name, or \\xe2 for bytes that are no text."""
+        return self._names[self._checked(token)].decode(errors="backslashreplace")
+
+    def render_chat(
+        self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
+    ) -> str:
+        """The conversation as the model was trained to see it. TemplateError if that fails."""
+        return chat_template.render(
+            self.chat_template,
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            tokens=self._vocabulary.template_tokens,
+        )
+
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The ids of a conversation, up to where the answer begins."""
+        return self.encode(self.render_chat(messages), special=True)
+
+    def _checked(self, token: int) -> int:
+        if not 0 <= token < len(self._names):
+            raise PromptError(f"token id {token} is out of range: 0 to {len(self._names) - 1}")
+        return token
+
+
+class StreamDecoder:
+    """Decodes ids as they come, and never shows half a character.
+
+    `push` returns the text that is certain by now: bytes that may still become a character are
+    held back, bytes that cannot are U+FFFD at once. Its state is a few bytes, so copies are free.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._held = b""
+        self._strip = tokenizer._vocabulary.strip_first
+
+    def push(self, token: int) -> str:
+        """The text that `token` makes certain; often its own, sometimes none."""
+        return self.extend((token,))
+
+    def extend(self, tokens: Iterable[int]) -> str:
+        """`push` for several tokens."""
+        table, size = self._tokenizer._bytes, self._tokenizer.vocab_size
+        parts = [self._held]
+        for token in tokens:
+            if not 0 <= token < size:
+                self._tokenizer._checked(token)
+            parts.append(table[token])
+        return self._decoded(b"".join(parts), final=False)
+
+    def finish(self) -> str:
+        """What is still held back, as U+FFFD: nothing more will come."""
+        return self._decoded(self._held, final=True)
+
+    def _decoded(self, data: bytes, final: bool) -> str:
+        if self._strip and data:
+            data, self._strip = data.removeprefix(self._strip), b""
+        text, used = codecs.utf_8_decode(data, "replace", final)
+        self._held = data[used:]
+        return text
