@@ -1,0 +1,69 @@
+"""From names, paths and objects to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from forerun.drafters import ModelDrafter
+from forerun.drafters.base import Drafter
+from forerun.engine.engine import Engine
+from forerun.engine.request import AUTO
+from forerun.errors import OptionError
+from forerun.models.base import Model
+from forerun.models.load import load_model
+
+
+def load(
+    model: Model | str | Path,
+    drafter: Drafter | str | None = None,
+    *,
+    draft_model: Model | str | Path | None = None,
+    verifier: str = AUTO,
+    num_draft: int = 4,
+    max_batch: int = 8,
+    trace_heads: bool = False,
+    dtype: str = "float32",
+    device: str = "cpu",
+    threads: int | None = None,
+    context: int | None = None,
+    max_memory: int | None = None,
+    cache: Path | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Engine:
+    """An engine for a named model ("smollm2"), a GGUF file, a folder, a hub id, or a Model.
+
+    drafter      "ngram", "suffix", "model" (needs draft_model), a Drafter, or None: plain decoding
+    draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
+    dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
+    cache        folder for fetched and converted models; None: the user's cache folder
+    progress     called with (what, bytes done, bytes in all) while a model is fetched
+
+    The rest is as in `Engine`. Raises what `load_model` and `Engine` raise.
+    """
+    settings: dict[str, Any] = {
+        "dtype": dtype,
+        "device": device,
+        "threads": threads,
+        "context": context,
+        "max_memory": max_memory,
+        "cache": cache,
+        "progress": progress,
+    }
+    if drafter == "model" and draft_model is None:
+        raise OptionError("drafter 'model' needs draft_model: a name, a path or a Model")
+    if draft_model is not None and drafter not in (None, "model"):
+        raise OptionError(f"draft_model goes with drafter 'model', not with {drafter!r}")
+    target = model if isinstance(model, Model) else load_model(model, **settings)
+    if draft_model is not None:
+        small = draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
+        drafter = ModelDrafter(small)
+    return Engine(
+        target,
+        drafter,
+        verifier=verifier,
+        num_draft=num_draft,
+        max_batch=max_batch,
+        trace_heads=trace_heads,
+    )

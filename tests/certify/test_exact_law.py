@@ -1,0 +1,128 @@
+"""The production loop's exact output law is Π p: total variation below 1e-12, by enumeration.
+
+In full: V = 2, horizon 3, every drafter × verifier × control, alone and in company. Each axis alone:
+V = 3, horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
+"""
+
+from __future__ import annotations
+
+import pytest
+from certify.tables import COMPANY, PROMPT, controls, draft_model, drafters, target
+
+from forerun.certify import exact_law, plain_law, total_variation
+from forerun.drafters import ModelDrafter
+from forerun.models.tabular import TabularModel
+from forerun.verifiers import VERIFIERS
+
+EXACT = 1e-12
+
+
+def check(vocabulary, drafter, verifier, control, *, num_draft, horizon, company=()):
+    sampling = dict(controls(vocabulary)[control])
+    model = target(vocabulary, eos=sampling.pop("eos", None))
+    helper = drafters(vocabulary)[drafter]()
+    common = {"prompt": PROMPT, "max_tokens": horizon, **sampling}
+    expected = plain_law(model, **common)
+    found = exact_law(
+        model, helper, verifier=verifier, num_draft=num_draft, company=company, **common
+    )
+    assert sum(expected.values()) == pytest.approx(1, abs=EXACT)
+    assert total_variation(found, expected) < EXACT
+
+
+@pytest.mark.parametrize("control", controls(2))
+@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
+@pytest.mark.parametrize("drafter", drafters(2))
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
+def test_the_whole_cross_product_at_two_tokens(drafter, verifier, control, company):
+    if company:
+        check(2, drafter, verifier, control, num_draft=2, horizon=3, company=[COMPANY])
+    else:
+        check(2, drafter, verifier, control, num_draft=3, horizon=3)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("drafter", drafters(3))
+def test_drafters_at_three_tokens(drafter, verifier):
+    check(3, drafter, verifier, "plain", num_draft=3, horizon=4)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("control", controls(3))
+def test_controls_at_three_tokens(control, verifier):
+    check(3, "model", verifier, control, num_draft=2, horizon=4)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("num_draft", [1, 2, 3])
+def test_draft_lengths_at_three_tokens(num_draft, verifier):
+    check(3, "model, other controls", verifier, "EOS", num_draft=num_draft, horizon=4)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_company_at_three_tokens(verifier):
+    check(3, "model", verifier, "T = 0.7", num_draft=1, horizon=4, company=[COMPANY])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("control", ["plain", "EOS, min-tokens", "repetition penalty"])
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_four_tokens_deep(verifier, control):
+    check(4, "model", verifier, control, num_draft=4, horizon=5)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("greedy", [False, True], ids=["sampled", "greedy drafter"])
+@pytest.mark.parametrize(
+    ("p", "q"),
+    [
+        ((0.6, 0.4), (0.8, 0.2)),
+        ((0.1, 0.6, 0.3), (0.4, 0.4, 0.2)),
+        ((0.5, 0.5), (0.5, 0.5)),
+        ((0.0, 1.0), (1.0, 0.0)),
+        ((0.3, 0.0, 0.7), (0.2, 0.6, 0.2)),
+        ((1e-30, 1 - 1e-30), (0.5, 0.5)),
+    ],
+)
+def test_laws_that_trip_others(p, q, greedy, verifier):
+    """Fixed laws at every position, depths 1 to 4."""
+    for num_draft in (1, 2, 3, 4):
+        model = TabularModel(lambda prefix: p, len(p))
+        draft = TabularModel(lambda prefix: q, len(q))
+        helper = ModelDrafter(draft, sampling={"temperature": 0} if greedy else None)
+        horizon = num_draft + 1 if len(p) == 2 or num_draft < 3 else 3
+        found = exact_law(
+            model, helper, verifier=verifier, num_draft=num_draft, prompt=[0], max_tokens=horizon
+        )
+        assert total_variation(found, plain_law(model, prompt=[0], max_tokens=horizon)) < EXACT
+        assert all(p[x] > 0 for y in found for x in y)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_crossing_the_draft_context_then_the_targets(verifier):
+    model = target(2, context=9)
+    for context in (3, 6, 7):
+        helper = ModelDrafter(draft_model(2, context=context))
+        common = {"prompt": PROMPT, "max_tokens": 20}
+        found = exact_law(model, helper, verifier=verifier, num_draft=3, **common)
+        assert {len(y) for y in found} == {4}  # 5 + 4 tokens fill the context
+        assert total_variation(found, plain_law(model, **common)) < EXACT
+
+
+def test_processors_see_the_history_of_their_position():
+    def no_repeat(ids, logits):
+        logits[ids[-1]] -= 2.0
+        return logits
+
+    common = {"prompt": PROMPT, "max_tokens": 4, "processors": [no_repeat]}
+    model = target(3)
+    for verifier in VERIFIERS:
+        found = exact_law(model, ModelDrafter(draft_model(3)), verifier=verifier, num_draft=2, **common)
+        assert total_variation(found, plain_law(model, **common)) < EXACT
+
+
+def test_a_wrong_law_is_far_off():
+    """The measure itself can fail: another target's law is not this one's."""
+    common = {"prompt": PROMPT, "max_tokens": 3}
+    other = TabularModel(draft_model(2)._next_law, 2)
+    assert total_variation(plain_law(target(2), **common), plain_law(other, **common)) > 0.05
