@@ -2,7 +2,7 @@
 
 Templates are jinja2 programs that come with a model, so they run in a sandbox: they see the
 messages, the names of a few tokens, and nothing else of Python. The environment is the one that
-transformers gives them (trimmed blocks, loop controls, `raise_exception`, `strftime_now`, `tojson`).
+transformers gives them: trimmed blocks, loop controls, `raise_exception`, `strftime_now`, `tojson`.
 """
 
 from __future__ import annotations
