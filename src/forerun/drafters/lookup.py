@@ -1,0 +1,74 @@
+"""What the drafters that only read text share: a reader for each slot, and point-mass chains.
+
+A reader is told the tokens as they come and guesses the next ones; what it guesses is a function of
+the text alone, never of how the text was cut into rounds or of drafts that were rejected. The text
+is the state: equal texts give equal readers, whose pickles are equal.
+
+What this module does not know: models, laws, randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from forerun.drafters.base import DrafterTraits, DraftRequest
+from forerun.models.base import Model
+from forerun.numerics.token_tree import Drawn, Proposal
+
+
+class Reader(Protocol):
+    """One request's text, as a lookup drafter knows it."""
+
+    def read(self, tokens: Sequence[int]) -> None:
+        """The text grew by `tokens`."""
+        ...
+
+    def guess(self, count: int) -> Sequence[int]:
+        """At most `count` tokens that may come next."""
+        ...
+
+
+R = TypeVar("R", bound=Reader)
+
+
+class LookupDrafter(Generic[R]):
+    """A `Drafter` from readers; a subclass says how one is made."""
+
+    name = "lookup"
+    traits = DrafterTraits(drawn=Drawn.DETERMINISTIC, laws=False)
+
+    def __init__(self) -> None:
+        self._readers: dict[int, R] = {}
+
+    def reader(self, prompt: Sequence[int], recall: bool) -> R:
+        """A reader that has read `prompt`."""
+        raise NotImplementedError
+
+    def check(self, target: Model) -> None:
+        """Any target will do: its own ids come back to it."""
+
+    def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
+        assert slot not in self._readers, f"slot {slot} began twice"
+        self._readers[slot] = self.reader([int(token) for token in prompt], recall)
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
+        return [Proposal.point_mass(self._chain(request)) for request in requests]
+
+    def _chain(self, request: DraftRequest) -> Sequence[int]:
+        guess = self._readers[request.slot].guess(request.num_draft)
+        return up_to_end(guess, request.params.end_ids)
+
+    def observe(self, slot: int, committed: Sequence[int]) -> None:
+        self._readers[slot].read([int(token) for token in committed])
+
+    def end(self, slot: int) -> None:
+        del self._readers[slot]
+
+
+def up_to_end(tokens: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:
+    """The tokens up to the first that ends the text, that one included: nothing follows an end."""
+    for i, token in enumerate(tokens):
+        if token in end_ids:
+            return tokens[: i + 1]
+    return tokens
