@@ -1,0 +1,119 @@
+"""Suffix decoding: continue as the text most often went on after its last tokens.
+
+    longest suffix of the text that stood in it before, m tokens
+    next token   x = argmax count(suffix · x)          share = count(suffix · x) / count(suffix)
+    go on while  Π shares ≥ least  and  drafted < factor · m
+
+Counts come from a suffix automaton over the request's prompt and output, kept online; in addition,
+where asked for, from the texts of earlier requests. Of the two continuations the one with the
+larger Σ Π shares, its expected number of accepted tokens, is drafted, the request's own on a tie.
+(Oliaro et al. 2024, SuffixDecoding, arXiv 2411.04975, section 3.)
+
+All of it is a function of the prefix: the drafts are point masses, and how many there are is
+decided without the verifier's coins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from forerun.drafters.lookup import LookupDrafter
+from forerun.drafters.suffix_automaton import SuffixAutomaton
+from forerun.drafters.text_memory import DEPTH, RememberedText, TextMemory, longest_match, votes
+from forerun.errors import OptionError
+
+
+class SuffixReader:
+    """One request's text as an automaton, and the earlier texts it may look into."""
+
+    def __init__(
+        self, texts: tuple[RememberedText, ...], depth: int, factor: float, least: float
+    ) -> None:
+        self.text: list[int] = []
+        self._automaton = SuffixAutomaton(depth)
+        self._texts = texts
+        self._factor, self._least = factor, least
+
+    def read(self, tokens: Sequence[int]) -> None:
+        self.text.extend(tokens)
+        self._automaton.extend(tokens)
+
+    def guess(self, count: int) -> list[int]:
+        state, length = self._automaton.context()
+        score, tokens = self._chain(self._walk(state), length, count)
+        if self._texts:
+            length, places = longest_match(self._texts, self.text[-DEPTH:])
+            recalled, remembered = self._chain(votes(places), length, count)
+            if recalled > score:
+                return remembered
+        return tokens
+
+    def _walk(self, state: int) -> Iterator[tuple[int, float]]:
+        while (step := self._automaton.follow(state)) is not None:
+            token, share, state = step
+            yield token, share
+
+    def _chain(
+        self, steps: Iterable[tuple[int, float]], length: int, count: int
+    ) -> tuple[float, list[int]]:
+        """The steps worth drafting after a match of `length` tokens: Σ Π shares, and the tokens."""
+        path, score, tokens = 1.0, 0.0, list[int]()
+        for token, share in islice(steps, min(count, int(self._factor * length))):
+            path *= share
+            if path < self._least:
+                break
+            score += path
+            tokens.append(token)
+        return score, tokens
+
+
+class SuffixDrafter(LookupDrafter[SuffixReader]):
+    """Suffix decoding over prompt and output, and over earlier requests' texts if given memory.
+
+        drafter = SuffixDrafter(memory_bytes=64 << 20)
+        drafter.begin(0, [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2])
+        drafter.propose([DraftRequest(slot=0, num_draft=2, ...)])   # 4, 1: after 3, 1, 2 came 4, 1
+
+    memory_bytes     limit of the memory of earlier requests; 0: none. A remembered token takes
+                     about 200 bytes. A request looks into what was there when it began; one that
+                     began with recall=False into none of it, though its own text is remembered.
+    max_match        most last tokens that are matched
+    draft_factor     at most this many tokens drafted for each token matched
+    min_probability  stop before the estimated probability of the whole draft falls below it
+
+    Ties go to the more recent continuation. OptionError for values out of range.
+    """
+
+    name = "suffix"
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int = 0,
+        max_match: int = 32,
+        draft_factor: float = 2.0,
+        min_probability: float = 0.2,
+    ) -> None:
+        super().__init__()
+        for option, value, low in (("memory_bytes", memory_bytes, 0), ("max_match", max_match, 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                raise OptionError(
+                    f"{option} must be a whole number of at least {low}, not {value!r}"
+                )
+        if not draft_factor > 0:
+            raise OptionError(f"draft_factor must be above 0, not {draft_factor!r}")
+        if not 0 <= min_probability <= 1:
+            raise OptionError(f"min_probability must be between 0 and 1, not {min_probability!r}")
+        self.memory = TextMemory(memory_bytes)
+        self._max_match, self._factor, self._least = max_match, draft_factor, min_probability
+
+    def reader(self, prompt: Sequence[int], recall: bool) -> SuffixReader:
+        texts = self.memory.texts() if recall else ()
+        reader = SuffixReader(texts, self._max_match, self._factor, self._least)
+        reader.read(prompt)
+        return reader
+
+    def end(self, slot: int) -> None:
+        self.memory.add(self._readers[slot].text)
+        super().end(slot)

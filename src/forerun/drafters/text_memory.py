@@ -1,0 +1,144 @@
+"""Finished texts, remembered within a byte limit, for drafters that learn from earlier requests.
+
+    memory.add(text)                      a request is over
+    seen = memory.texts()                 what a new request may look into, fixed for its whole life
+    for token, share in votes(seen, tail): ...
+
+A remembered text never changes, and a request looks only into those that were there when it began:
+what others finish meanwhile changes nothing for it. So the same request drafts the same in any
+company, as long as it begins with the same memory.
+
+The least recently used text goes first. A text is used when a finished one repeats it: a quarter of
+the new text's places, of a sample, are found in it. (Not when a draft was taken from it: that would
+depend on how the text was cut into rounds.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+GRAM = 3  # tokens that find a place; shorter matches are not looked for
+DEPTH = 16  # tokens compared before it
+PLACES = 16  # places that vote, the latest first
+SAMPLE = 64  # places of a finished text that tell which texts it repeats
+
+BYTES_PER_TEXT = 1024
+BYTES_PER_TOKEN = 210  # measured with tracemalloc, just after a table grew; 100 to 170 as a rule
+
+
+class RememberedText:
+    """One finished text, and where each of its 3-grams occurs.
+
+    `_latest[gram]` is the index behind the gram's last occurrence, `_earlier[i]` the one before
+    that of the gram that ends at index i (0: none).
+    """
+
+    def __init__(self, tokens: tuple[int, ...]) -> None:
+        self.tokens = tokens
+        self._latest: dict[tuple[int, ...], int] = {}
+        self._earlier: list[int] = [0] * len(tokens)
+        for end in range(GRAM, len(tokens)):  # something follows: tokens[end]
+            gram = tokens[end - GRAM : end]
+            self._earlier[end] = self._latest.get(gram, 0)
+            self._latest[gram] = end
+
+    @staticmethod
+    def size(count: int) -> int:
+        """Bytes that a text of `count` tokens takes."""
+        return BYTES_PER_TEXT + BYTES_PER_TOKEN * count
+
+    def __contains__(self, gram: tuple[int, ...]) -> bool:
+        return gram in self._latest
+
+    def places(self, gram: tuple[int, ...]) -> Iterator[int]:
+        """Indices behind the occurrences of `gram` that something follows, the latest first."""
+        end = self._latest.get(gram, 0)
+        while end:
+            yield end
+            end = self._earlier[end]
+
+
+class TextMemory:
+    """Texts by recency of use, of at most `limit` bytes together.
+
+    A text larger than the limit is not remembered; nothing is where the limit is 0. Texts that went
+    out stay in the process until the requests that look into them are over.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._texts: dict[tuple[int, ...], RememberedText] = {}  # least recently used first
+
+    def texts(self) -> tuple[RememberedText, ...]:
+        """All texts, the most recently used first."""
+        return tuple(reversed(self._texts.values()))
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """Remember a finished text; one that is there already counts as used."""
+        key, size = tuple(tokens), RememberedText.size(len(tokens))
+        if size > self.limit:
+            return
+        for used in self._repeated(key):
+            self._texts[used.tokens] = self._texts.pop(used.tokens)
+        if known := self._texts.pop(key, None):
+            self._texts[known.tokens] = known
+            return
+        while self.bytes + size > self.limit:
+            oldest = next(iter(self._texts))
+            del self._texts[oldest]
+            self.bytes -= RememberedText.size(len(oldest))
+        self._texts[key] = RememberedText(key)
+        self.bytes += size
+
+    def _repeated(self, tokens: tuple[int, ...]) -> list[RememberedText]:
+        """Remembered texts that share a quarter of the sampled places of `tokens`."""
+        ends = range(GRAM, len(tokens), max(1, len(tokens) // SAMPLE))
+        grams = [tokens[end - GRAM : end] for end in ends]
+        return [
+            text
+            for text in self._texts.values()
+            if grams and 4 * sum(gram in text for gram in grams) >= len(grams)
+        ]
+
+
+def longest_match(
+    texts: Sequence[RememberedText], tail: Sequence[int]
+) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
+    """The most last tokens of `tail` found in the texts, and (text, index behind) for each place.
+
+    (0, []) where not even the last GRAM tokens are found. Of the places that match, the first
+    PLACES are looked at, texts in the order given and late places before early ones.
+    """
+    best, found = 0, list[tuple[tuple[int, ...], int]]()
+    gram, looked = tuple(tail[-GRAM:]), 0
+    most = min(DEPTH, len(tail))
+    for text in texts:
+        for end in text.places(gram):
+            length, tokens = GRAM, text.tokens
+            while length < most and length < end and tokens[end - length - 1] == tail[-length - 1]:
+                length += 1
+            if length > best:
+                best, found = length, []
+            if length == best:
+                found.append((tokens, end))
+            if (looked := looked + 1) == PLACES:
+                return best, found
+    return best, found
+
+
+def votes(places: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[tuple[int, float]]:
+    """What most of the places go on with, token by token, and the share of those that agree so far.
+
+    Ties go to the place that was found first. As in `SuffixAutomaton.follow`, the request's own
+    text counts as a place that nothing follows: a continuation seen once starts with a half.
+    """
+    unknown = 1
+    while places:
+        count: dict[int, int] = {}
+        for tokens, i in places:
+            count[tokens[i]] = count.get(tokens[i], 0) + 1
+        token = max(count, key=count.__getitem__)  # the first of the largest
+        yield token, count[token] / (len(places) + unknown)
+        places = [(t, i + 1) for t, i in places if t[i] == token and i + 1 < len(t)]
+        unknown = 0
