@@ -1,0 +1,58 @@
+"""The contract, once for each drafter."""
+
+from __future__ import annotations
+
+from forerun.drafters import Drafter, ModelDrafter, NgramDrafter, PredictionDrafter, SuffixDrafter
+
+from .contract import DrafterContract, tabular
+
+
+class TestModel(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return ModelDrafter(tabular(2))
+
+
+class TestGreedyModel(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return ModelDrafter(tabular(2), sampling={"temperature": 0})
+
+
+class TestModelOfShortContext(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return ModelDrafter(tabular(2, context=16))
+
+
+class TestNgram(DrafterContract):
+    def make(self) -> Drafter:
+        return NgramDrafter()
+
+
+class TestLongNgram(DrafterContract):
+    def make(self) -> Drafter:
+        return NgramDrafter(longest=6, shortest=2)
+
+
+class TestSuffix(DrafterContract):
+    def make(self) -> Drafter:
+        return SuffixDrafter()
+
+
+class TestShallowSuffix(DrafterContract):
+    def make(self) -> Drafter:
+        return SuffixDrafter(max_match=2, draft_factor=4, min_probability=0)
+
+
+class TestPrediction(DrafterContract):
+    def make(self) -> Drafter:
+        return PredictionDrafter([0, 1, 0, 1, 2, 2, 1, 0, 0, 2, 3])
+
+
+class TestShortSightedPrediction(DrafterContract):
+    def make(self) -> Drafter:
+        return PredictionDrafter([1, 1, 1, 1, 0, 1, 2], longest=1)
