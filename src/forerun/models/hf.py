@@ -1,0 +1,250 @@
+"""Any decoder-only transformers model behind slots: the wide backend.
+
+    model = HFModel.load("path/or/hub-id", dtype="bfloat16")
+    model = HFModel(module)                                    # a transformers module, as it is
+
+One forward pass takes steps of many slots: `hf_masks` lays them out (positions by depth, explicit
+masks), `hf_cache` holds keys and values (preallocated, full keys, absolute roll back), `hf_support`
+says which modules cannot be served, and `hf_check` compares the path that serves with the module's
+own plain forward before the first token.
+
+Shapes: B steps, N columns, V vocabulary, W wanted rows.
+
+What this module does not know: laws, proposals, text. That a row's rounding does not depend on its
+company is not promised either; it depends on the libraries below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forerun.errors import CacheError, MissingExtraError, OptionError, PromptError
+from forerun.models.base import Abilities, Step, checked_path
+
+try:
+    import torch
+    import transformers
+except ImportError as error:
+    raise MissingExtraError.of("torch and transformers", "hf", "a transformers model") from error
+
+from forerun.models.hf_cache import SlotCache
+from forerun.models.hf_check import check
+from forerun.models.hf_load import load_module
+from forerun.models.hf_masks import lay_out
+from forerun.models.hf_support import attention_of, context_of, forward_of, text_config
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class HFModel:
+    """A `Model` from a transformers module.
+
+    module      a decoder-only language model; put in eval mode, otherwise left as it is
+    tokenizer   has `vocab_size` and `eos`; None for a model that knows only ids
+    name        default: the end of the config's path, or the architecture
+    eos         ids that end a text; default: the tokenizer's, else the config's
+    context     most tokens a slot can hold, if fewer than the config allows
+    max_memory  most bytes of cached keys and values; None: no limit
+
+    CapabilityError where the module cannot be served exactly, saying why.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        tokenizer: Any = None,
+        name: str | None = None,
+        eos: int | Iterable[int] | None = None,
+        context: int | None = None,
+        max_memory: int | None = None,
+    ) -> None:
+        if not isinstance(module, transformers.PreTrainedModel):
+            raise OptionError(f"a transformers model is needed, not {type(module).__name__}")
+        if context is not None and context < 1:
+            raise OptionError(f"context must be at least 1, not {context}")
+        if max_memory is not None and max_memory < 1:
+            raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory}")
+        module.eval()
+        config = text_config(module)
+        self._module = module
+        self._attention = attention_of(module)
+        self._call = forward_of(module)
+        self._embedded = int(config.vocab_size)
+        self.tokenizer = tokenizer
+        self.vocab_size = self._embedded
+        if tokenizer is not None:
+            self.vocab_size = min(self._embedded, int(tokenizer.vocab_size))
+        path = Path(str(getattr(module.config, "name_or_path", "") or ""))
+        self.name = name or path.name or str(config.model_type)
+        self.eos = self._ending(eos)
+        self.context = context_of(module, context)
+        self.abilities = Abilities()
+        self._lengths: dict[int, int] = {}
+        self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step
+        self._cache = SlotCache(config.num_hidden_layers)
+        check(self)
+        self._cache = SlotCache(
+            config.num_hidden_layers,
+            shapes=self._cache.shapes,
+            max_memory=max_memory,
+            context=self.context,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        dtype: str = "float32",
+        device: str = "cpu",
+        tokenizer: Any = None,
+        name: str | None = None,
+        eos: int | Iterable[int] | None = None,
+        context: int | None = None,
+        max_memory: int | None = None,
+        threads: int | None = None,
+        cache_dir: Path | None = None,
+    ) -> Self:
+        """From a folder, a hub id, or a GGUF file.
+
+        `dtype` is float32, bfloat16 or float64. `threads` sets torch's number of threads, for the
+        whole process. A GGUF file is converted once, into `cache_dir` (the user's cache), and
+        quick to load from then on. ModelFileError for a corrupt file or folder, FetchError where a
+        hub id cannot be fetched.
+        """
+        if threads is not None:
+            if threads < 1:
+                raise OptionError(f"threads must be at least 1, not {threads}")
+            torch.set_num_threads(threads)
+        module = load_module(source, dtype=dtype, device=device, cache_dir=cache_dir)
+        return cls(
+            module,
+            tokenizer=tokenizer,
+            name=name or Path(str(source)).name.removesuffix(".gguf"),
+            eos=eos,
+            context=context,
+            max_memory=max_memory,
+        )
+
+    def _ending(self, eos: int | Iterable[int] | None) -> frozenset[int]:
+        """Ids that end a text: as given, else the tokenizer's, else the configs'."""
+        known: Any = eos
+        if known is None and self.tokenizer is not None:
+            known = self.tokenizer.eos or None
+        generation = getattr(self._module, "generation_config", None)
+        for config in (generation, self._module.config, text_config(self._module)):
+            if known is None:
+                known = getattr(config, "eos_token_id", None)
+        ids = [] if known is None else [known] if isinstance(known, int) else list(known)
+        if eos is not None and (bad := [i for i in ids if not 0 <= i < self.vocab_size]):
+            raise OptionError(f"eos {bad[0]} is not an id below vocab_size {self.vocab_size}")
+        return frozenset(int(i) for i in ids if 0 <= i < self.vocab_size)
+
+    @property
+    def module(self) -> transformers.PreTrainedModel:
+        return self._module
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes the cached keys and values take now."""
+        return self._cache.bytes
+
+    def open(self) -> int:
+        slot = next(i for i in range(len(self._lengths) + 1) if i not in self._lengths)
+        with torch.inference_mode():
+            self._cache.reserve(slot + 1, max(1, self._cache.positions))
+        self._lengths[slot] = 0
+        return slot
+
+    def close(self, slot: int) -> None:
+        self.length(slot)
+        del self._lengths[slot]
+        self._last.pop(slot, None)
+
+    def length(self, slot: int) -> int:
+        if slot not in self._lengths:
+            raise CacheError(f"slot {slot} is not open; open slots: {sorted(self._lengths)}")
+        return self._lengths[slot]
+
+    def extend(self, steps: Sequence[Step]) -> list[torch.Tensor]:
+        """One pass; for each step logits [wanted, V] on the module's device.
+
+        float32, or float64 for a float64 module. PromptError for ids that are out of range,
+        CacheError where a slot would outgrow its context or all slots the memory; then nothing
+        changed.
+        """
+        for step in steps:
+            self._checked(step)
+        asked = sorted((s for s in steps if len(s.tokens)), key=lambda step: step.slot)
+        rows: dict[int, torch.Tensor] = {}
+        if asked:
+            logits_BWV = self._forward(asked)
+            dtype = torch.promote_types(logits_BWV.dtype, torch.float32)
+            for row, step in enumerate(asked):  # copies: ordinary tensors, free of the padding
+                wanted = logits_BWV[row, logits_BWV.shape[1] - step.wanted :, : self.vocab_size]
+                rows[step.slot] = wanted.to(dtype, copy=True)
+        for step in steps:
+            before = self._lengths[step.slot]
+            self._last[step.slot] = (before, step)
+            self._lengths[step.slot] = before + len(step.tokens)
+        empty = torch.empty(0, self.vocab_size, device=self._module.device)
+        return [rows.get(step.slot, empty) for step in steps]
+
+    def _checked(self, step: Step) -> None:
+        total = self.length(step.slot) + len(step.tokens)
+        if self.context is not None and total > self.context:
+            raise CacheError(
+                f"slot {step.slot} would hold {total} tokens, its context is {self.context}"
+            )
+        if bad := [t for t in step.tokens if not 0 <= t < self._embedded]:
+            raise PromptError(
+                f"id {bad[0]} is out of range; the model knows 0 to {self._embedded - 1}"
+            )
+        if not 0 <= step.wanted <= len(step.tokens):
+            raise OptionError(f"{step.wanted} rows of {len(step.tokens)} tokens")
+        if step.parents is not None and (
+            len(step.parents) != len(step.tokens)
+            or any(not -1 <= parent < i for i, parent in enumerate(step.parents))
+        ):
+            raise OptionError(
+                f"parents {tuple(step.parents)} are no tree: −1 or an earlier token each"
+            )
+
+    @torch.inference_mode()
+    def _forward(self, steps: Sequence[Step]) -> torch.Tensor:
+        """Logits [B, W, V] of one pass, W the most rows a step wants; caches keys and values."""
+        layout = lay_out(steps, [self._lengths[s.slot] for s in steps], self._module.device)
+        self._cache.reserve(max(self._lengths) + 1, layout.total)
+        self._cache.begin(layout, self._module.device)
+        most = max(step.wanted for step in steps)
+        # 0 would mean all rows, so no rows is an empty index.
+        keep = most or torch.empty(0, dtype=torch.int64, device=self._module.device)
+        out = self._module(
+            input_ids=layout.tokens_BN,
+            attention_mask=self._attention.masks(layout, self._module.dtype),
+            position_ids=layout.positions_BN,
+            use_cache=True,
+            **{self._call.cache: self._cache},
+            **({"logits_to_keep": keep} if self._call.limits_rows else {}),
+        )
+        self._cache.finish(layout)
+        logits_BWV: torch.Tensor = out.logits
+        return logits_BWV[:, logits_BWV.shape[1] - most :]
+
+    def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
+        held = self.length(slot)
+        if path is not None:
+            if slot not in self._last:
+                raise CacheError(f"slot {slot} has no step whose path could be kept")
+            before, step = self._last[slot]
+            checked_path(path, step.parents, len(step.tokens), before, length)
+            with torch.inference_mode():
+                self._cache.move(slot, before, path)
+        elif not 0 <= length <= held:
+            raise CacheError(f"slot {slot} holds {held} tokens and cannot keep {length}")
+        self._lengths[slot] = length
+        self._last.pop(slot, None)

@@ -1,0 +1,242 @@
+"""Keys and values of all slots, preallocated: a transformers `Cache` that can roll back.
+
+Shapes: C slots there is room for, S positions there is room for, H key heads, D their width,
+B steps, N columns, T keys, M tokens really new in the pass.
+
+Each layer owns one tensor `[C, H, S, D]` for keys and one for values; a pass writes its new tokens
+in place at `[slot, :, length]` and attends to the first T positions. Sliding-window layers keep
+every key too: the window is in the mask, so a rollback across it finds what it needs. Room grows by
+half or more, in pages, never by concatenation per step.
+
+Positions past a slot's length may hold rejected tokens, NaN among them. A mask does not stop NaN
+(0 · NaN = NaN), so whatever a pass can reach past a slot's length is set to zero first.
+
+What this module does not know: token ids, masks, what a layer does with its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from forerun.errors import CacheError
+from forerun.models.hf_masks import Layout
+
+PAGE = 64  # positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """What one layer stores for one position; learned from its first keys and values."""
+
+    heads: int
+    key_width: int
+    value_width: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def bytes(self) -> int:
+        return self.heads * (self.key_width + self.value_width) * self.dtype.itemsize
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyped
+    """One layer's keys and values, [C, H, S, D] each."""
+
+    is_sliding = False
+
+    def __init__(self, owner: SlotCache) -> None:
+        super().__init__()
+        self.owner = owner
+        self.shape: LayerShape | None = None
+        self.keys: Any = None
+        self.values: Any = None
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        self.shape = LayerShape(
+            heads=key_states.shape[1],
+            key_width=key_states.shape[3],
+            value_width=value_states.shape[3],
+            dtype=key_states.dtype,
+            device=key_states.device,
+        )
+        self.make_room(self.owner.slots, self.owner.positions)
+
+    def make_room(self, slots: int, positions: int) -> None:
+        """Grow to `slots` × `positions`, keeping what is there; new room is zero."""
+        if (shape := self.shape) is None:
+            return
+        self.keys, self.values = (
+            _grown(old, (slots, shape.heads, positions, width), shape)
+            for old, width in ((self.keys, shape.key_width), (self.values, shape.value_width))
+        )
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store new states [B, H, N, D]; return all of the pass's slots, [B, H, T, D]."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        plan = self.owner.plan.on(self.keys.device)
+        return plan.store(self.keys, key_states), plan.store(self.values, value_states)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.owner.plan.total, 0
+
+    def get_seq_length(self) -> int:
+        return self.owner.plan.total - self.owner.plan.width
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+def _grown(old: torch.Tensor | None, size: tuple[int, ...], shape: LayerShape) -> torch.Tensor:
+    new = torch.zeros(size, dtype=shape.dtype, device=shape.device)
+    if old is not None:
+        new[: old.shape[0], :, : old.shape[2]] = old
+    return new
+
+
+class Plan:
+    """Where one pass writes and reads; made once, used by every layer."""
+
+    def __init__(self, layout: Layout, stale: Sequence[tuple[int, int]], device: torch.device):
+        self.width = layout.width
+        self.total = layout.total
+        self._layout = layout
+        self._stale = tuple(stale)
+        self._copies: dict[torch.device, Plan] = {device: self}
+        new = [
+            (row, self.width - count + i, slot, start + i)
+            for row, (slot, start, count) in enumerate(
+                zip(layout.slots, layout.before, layout.counts)
+            )
+            for i in range(count)
+        ]
+        self._new_4M = torch.tensor(new, device=device).T
+        self._stale_2M = torch.tensor(self._stale, device=device).T if self._stale else None
+        self._slots_B = torch.tensor(layout.slots, device=device)
+        self._first = layout.slots[0]
+        self._consecutive = layout.slots == tuple(
+            range(self._first, self._first + len(layout.slots))
+        )
+
+    def on(self, device: torch.device) -> Plan:
+        """The same plan for a layer on another device."""
+        if device not in self._copies:
+            self._copies[device] = Plan(self._layout, self._stale, device)
+        return self._copies[device]
+
+    def store(self, cached_CHSD: torch.Tensor, new_BHND: torch.Tensor) -> torch.Tensor:
+        """Write the new states where they belong; return [B, H, T, D], a view where possible."""
+        if len(self._layout.slots) == 1:
+            start = self._layout.before[0]
+            cached_CHSD[self._first, :, start : start + self.width] = new_BHND[0]
+        else:
+            rows, columns, slots, positions = self._new_4M
+            cached_CHSD[slots, :, positions] = new_BHND.transpose(1, 2)[rows, columns]
+        if self._stale_2M is not None:
+            slots, positions = self._stale_2M
+            cached_CHSD[slots, :, positions] = 0
+        reach = cached_CHSD[:, :, : self.total]
+        if self._consecutive:
+            return reach[self._first : self._first + len(self._layout.slots)]
+        return reach.index_select(0, self._slots_B)
+
+
+class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
+    """The caches of all slots.
+
+    layers      how many layers the model has
+    shapes      what each stores, where known (else learned in the first pass)
+    max_memory  most bytes of keys and values; None: no limit
+    context     most positions a slot can have; None: no limit
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        *,
+        shapes: Sequence[LayerShape | None] = (),
+        max_memory: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        super().__init__(layers=[SlotLayer(self) for _ in range(layers)])
+        for layer, shape in zip(self.layers, shapes):
+            layer.shape = shape
+        self.slots = 0
+        self.positions = 0
+        self.plan: Plan
+        self._max_memory = max_memory
+        self._context = context
+        self._written: dict[int, int] = {}  # slot -> positions that may hold anything but zero
+
+    @property
+    def shapes(self) -> list[LayerShape | None]:
+        return [layer.shape for layer in self.layers]
+
+    @property
+    def bytes_per_position(self) -> int:
+        return sum(shape.bytes for shape in self.shapes if shape is not None)
+
+    @property
+    def bytes(self) -> int:
+        return self.slots * self.positions * self.bytes_per_position
+
+    def reserve(self, slots: int, positions: int) -> None:
+        """Make room for `slots` × `positions`. CacheError with the figures past `max_memory`."""
+        if slots <= self.slots and positions <= self.positions:
+            return
+        for room in self._rooms(slots, positions):
+            needed = room[0] * room[1] * self.bytes_per_position
+            if self._max_memory is None or needed <= self._max_memory:
+                for layer in self.layers:
+                    layer.make_room(*room)
+                self.slots, self.positions = room
+                return
+        raise CacheError(
+            f"{room[0]} slots of {room[1]} positions need {needed:,} bytes of cache"
+            f" ({self.bytes_per_position:,} a position); max_memory is {self._max_memory:,}"
+        )
+
+    def _rooms(self, slots: int, positions: int) -> list[tuple[int, int]]:
+        """Sizes to try, the roomiest first."""
+        many = max(slots, 2 * self.slots) if slots > self.slots else self.slots
+        slots, exact = max(slots, self.slots), max(positions, self.positions)
+        paged = -(-positions // PAGE) * PAGE
+        long = max(paged, self.positions + self.positions // 2 // PAGE * PAGE)
+        long = self.positions if positions <= self.positions else long
+        if self._context is not None:
+            paged, long = min(paged, self._context), min(long, self._context)
+        paged, long = max(paged, exact), max(long, exact)
+        return [(many, long), (slots, long), (slots, paged), (slots, exact)]
+
+    def begin(self, layout: Layout, device: torch.device) -> None:
+        """Prepare for the pass of `layout`; its room must be reserved."""
+        stale: list[tuple[int, int]] = []
+        for slot, end in zip(layout.slots, layout.ends):
+            written = self._written.get(slot, 0)
+            stale += ((slot, i) for i in range(end, min(written, layout.total)))
+            self._written[slot] = max(written, end)
+        self.plan = Plan(layout, stale, device)
+
+    def finish(self, layout: Layout) -> None:
+        """The pass of `layout` went through: what it could reach past its slots' ends is zero."""
+        for slot, end in zip(layout.slots, layout.ends):
+            if self._written[slot] <= layout.total:
+                self._written[slot] = end
+
+    def move(self, slot: int, start: int, sources: Sequence[int]) -> None:
+        """Bring positions `start + i` for i in `sources` together behind `start`."""
+        if list(sources) == list(range(len(sources))):
+            return
+        for layer in self.layers:
+            if layer.is_initialized:
+                index = torch.tensor([start + i for i in sources], device=layer.keys.device)
+                for cached in (layer.keys, layer.values):
+                    cached[slot, :, start : start + len(sources)] = cached[slot][:, index]

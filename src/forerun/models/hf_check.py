@@ -1,0 +1,105 @@
+"""Does the path that serves agree with the module's own plain forward? Asked once, when wrapped.
+
+Two texts that share a beginning, `a b c d e h` and `a b c f g h`, go through the module as it is
+(whole, no cache), and through slots: the beginning as a prompt, the two continuations as one tree
+beside another slot of another length, then a path kept and one token more. All rows must agree up
+to rounding. Windows are shrunk to 2 for the comparison, so that six tokens cross them.
+
+This finds architectures that ignore or rewrite the masks, positions or caches they are given,
+whatever their name; it takes four passes over a few tokens.
+
+What this module does not know: which architectures are good or bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from forerun.errors import CapabilityError, ForerunError
+from forerun.models.base import Step
+from forerun.models.hf_support import text_config
+
+if TYPE_CHECKING:
+    from forerun.models.hf import HFModel
+
+# Largest difference, in units of the spread of the plain logits, that is still rounding.
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
+COARSE = 0.2  # half precision
+TRIES = 3  # other ids each time: a mixture of experts may switch experts on a rounding
+
+
+def check(model: HFModel) -> None:
+    """CapabilityError unless the two ways agree. Leaves the model without open slots."""
+    kind = type(model.module).__name__
+    with _small_windows(model):
+        for attempt in range(TRIES):
+            try:
+                difference, scale = _compare(model, seed=attempt)
+            except ForerunError:
+                raise
+            except Exception as error:
+                raise CapabilityError(
+                    f"{kind} cannot run with slots: {type(error).__name__}: {error}"
+                ) from error
+            finally:
+                for slot in (0, 1):
+                    if slot in model._lengths:
+                        model.close(slot)
+            allowed = TOLERANCE.get(model._module.dtype, COARSE) * scale
+            if difference <= allowed:
+                return
+    raise CapabilityError(
+        f"{kind} gives other logits with explicit masks, positions and caches than by itself"
+        f" (difference {difference:.3g}, rounding allows {allowed:.3g})"
+    )
+
+
+def _compare(model: HFModel, seed: int) -> tuple[float, float]:
+    """Largest difference between the two ways, and the largest logit's size."""
+    draw = torch.Generator().manual_seed(seed)
+    a, b, c, d, e, f, g, h, x, y = torch.randint(model.vocab_size, (10,), generator=draw).tolist()
+    texts = torch.tensor([[a, b, c, d, e, h], [a, b, c, f, g, h]], device=model._module.device)
+    with torch.inference_mode():
+        plain = model._module(input_ids=texts, use_cache=False).logits[..., : model.vocab_size]
+    plain = plain.to(torch.promote_types(plain.dtype, torch.float32))
+    model.open(), model.open()
+    prompt = model.extend([Step(slot=0, tokens=(a, b, c)), Step(slot=1, tokens=(x,), rows=0)])[0]
+    tree = Step(slot=0, tokens=(d, f, e, g), parents=(-1, -1, 0, 1))
+    branches = model.extend([Step(slot=1, tokens=(y,) * 6, rows=1), tree])[1]
+    model.keep(0, 5, path=(1, 3))
+    after = model.extend([Step(slot=0, tokens=(h,))])[0]
+    pairs = (
+        (prompt, plain[0, :3]),
+        (branches[[0, 2]], plain[0, 3:5]),
+        (branches[[1, 3]], plain[1, 3:5]),
+        (after, plain[1, 5:]),
+    )
+    difference = max((ours - theirs).abs().max().item() for ours, theirs in pairs)
+    return difference, (plain.amax() - plain.amin()).item()
+
+
+@contextmanager
+def _small_windows(model: HFModel) -> Iterator[None]:
+    """Windows and chunks of 2 and 4 tokens, in the module's masks and in ours."""
+    config: Any = text_config(model.module)
+    real = model._attention
+    small = {"sliding_window": 2, "attention_chunk_size": 4}
+    saved = {k: getattr(config, k) for k in small if getattr(config, k, None) is not None}
+    try:
+        for key in saved:
+            setattr(config, key, small[key])
+        model._attention = replace(
+            real,
+            window=real.window and small["sliding_window"],
+            chunk=real.chunk and small["attention_chunk_size"],
+        )
+        yield
+    finally:
+        model._attention = real
+        for key, value in saved.items():
+            setattr(config, key, value)
