@@ -1,0 +1,315 @@
+"""What every model backend must do, run once per backend:
+
+    @pytest.mark.parametrize("check", CONTRACT, ids=name)
+    def test_contract(check):
+        check(make, tolerance)
+
+`make(context=None)` gives a model without open slots (the same one again will do) of at least 5
+tokens and at least 64 positions, unless `context` says fewer; `tolerance` is the largest difference
+between logits that counts as rounding. The reference for a row is the same model, asked for that
+prefix alone, in a fresh slot, in one chain: that this itself is right, each backend tests on its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forerun.errors import CacheError
+from forerun.models.base import Model, Step
+
+Make = Callable[..., Model]
+PROMPT = (1, 3, 0, 2, 4, 4, 1)
+#                root ── 0 ── 2 ── 4
+#                  │     └─── 3
+#                  └──── 1 ── 5
+TREE = dict(tokens=(2, 0, 1, 3, 4, 1), parents=(-1, -1, 0, 0, 2, 1))
+PATHS = ((0,), (1,), (0, 2), (0, 3), (0, 2, 4), (1, 5))  # to node 0, 1, … 5
+
+
+def numbers(rows: Any) -> np.ndarray:
+    return np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+
+
+def close(ours: Any, expected: Any, tolerance: float) -> None:
+    ours, expected = numbers(ours), numbers(expected)
+    assert ours.shape == expected.shape
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance)
+
+
+def alone(model: Model, prefix: Sequence[int]) -> np.ndarray:
+    """The row after `prefix`, from a slot of its own."""
+    slot = model.open()
+    row = model.extend([Step(slot=slot, tokens=tuple(prefix))])[0][-1]
+    model.close(slot)
+    return numbers(row)
+
+
+def filled(model: Model, tokens: Sequence[int] = PROMPT) -> int:
+    slot = model.open()
+    model.extend([Step(slot=slot, tokens=tuple(tokens), rows=0)])
+    return slot
+
+
+def is_a_model(make: Make, tolerance: float) -> None:
+    model = make()
+    assert isinstance(model, Model)
+    assert model.name
+    assert all(0 <= i < model.vocab_size for i in model.eos)
+    assert model.abilities.rollback
+    assert model.abilities.trees
+
+
+def a_chain_gives_each_prefix_its_row(make: Make, tolerance: float) -> None:
+    model = make()
+    slot = model.open()
+    rows = model.extend([Step(slot=slot, tokens=PROMPT)])[0]
+    assert rows.shape == (len(PROMPT), model.vocab_size)
+    assert model.length(slot) == len(PROMPT)
+    for i, row in enumerate(rows):
+        close(row, alone(model, PROMPT[: i + 1]), tolerance)
+
+
+def other_tokens_give_other_rows(make: Make, tolerance: float) -> None:
+    """Guards the rest: with a model that ignores its prefix nothing here could fail."""
+    model = make()
+    seen = [alone(model, p) for p in [(1, 2), (2, 1), (1, 2, 1, 2), (0, 2)]]
+    for i, a in enumerate(seen):
+        for b in seen[:i]:
+            assert np.abs(np.exp(a) - np.exp(b)).max() > max(1e-6, 10 * tolerance)
+
+
+def chunks_equal_the_whole(make: Make, tolerance: float) -> None:
+    model = make()
+    slot = model.open()
+    for a, b in [(0, 1), (1, 4), (4, 6)]:
+        model.extend([Step(slot=slot, tokens=PROMPT[a:b], rows=0)])
+    close(
+        model.extend([Step(slot=slot, tokens=PROMPT[6:])])[0][-1], alone(model, PROMPT), tolerance
+    )
+
+
+def rows_limits_what_comes_back(make: Make, tolerance: float) -> None:
+    model = make()
+    a, b, c = model.open(), model.open(), model.open()
+    none, two, every = model.extend(
+        [
+            Step(slot=a, tokens=PROMPT, rows=0),
+            Step(slot=b, tokens=PROMPT[:3], rows=2),
+            Step(slot=c, tokens=PROMPT[:4]),
+        ]
+    )
+    assert none.shape == (0, model.vocab_size)
+    assert two.shape == (2, model.vocab_size)
+    assert every.shape == (4, model.vocab_size)
+    assert [model.length(s) for s in (a, b, c)] == [7, 3, 4]
+    close(two[0], alone(model, PROMPT[:2]), tolerance)
+    close(two[1], alone(model, PROMPT[:3]), tolerance)
+    close(every[3], alone(model, PROMPT[:4]), tolerance)
+
+
+def a_ragged_batch_equals_solo(make: Make, tolerance: float) -> None:
+    """Different lengths before and after, one tree among chains, slots neither in order nor dense."""
+    model = make()
+    texts = [PROMPT[:n] for n in (5, 1, 7, 3)]
+    slots = [filled(model, text) for text in texts]
+    model.close(slots[1])
+    order = [3, 0, 2]
+    steps = [
+        Step(slot=slots[3], tokens=(4,)),
+        Step(slot=slots[0], **TREE),
+        Step(slot=slots[2], tokens=(0, 1, 2), rows=1),
+    ]
+    rows = model.extend(steps)
+    close(rows[0][0], alone(model, (*texts[3], 4)), tolerance)
+    for node, path in enumerate(PATHS):
+        way = tuple(TREE["tokens"][i] for i in path)
+        close(rows[1][node], alone(model, texts[0] + way), tolerance)
+    close(rows[2][0], alone(model, (*texts[2], 0, 1, 2)), tolerance)
+    assert [model.length(slots[i]) for i in order] == [4, 11, 10]
+
+
+def tree_rows_equal_their_chains(make: Make, tolerance: float) -> None:
+    model = make()
+    for start in (1, 4, 7):  # windows may begin before, at, or inside the tree
+        slot = filled(model, PROMPT[:start])
+        rows = model.extend([Step(slot=slot, **TREE)])[0]
+        for node, path in enumerate(PATHS):
+            way = tuple(TREE["tokens"][i] for i in path)
+            close(rows[node], alone(model, PROMPT[:start] + way), tolerance)
+        model.close(slot)
+
+
+def a_kept_path_goes_on_as_if_never_else(make: Make, tolerance: float) -> None:
+    for path in [(), *PATHS]:
+        model = make()
+        slot = filled(model)
+        other = filled(model, PROMPT[:2])
+        model.extend([Step(slot=slot, **TREE)])
+        model.keep(slot, len(PROMPT) + len(path), path=path)
+        assert model.length(slot) == len(PROMPT) + len(path)
+        text = PROMPT + tuple(TREE["tokens"][i] for i in path)
+        rows = model.extend([Step(slot=slot, tokens=(0, 3)), Step(slot=other, tokens=(1,))])
+        close(rows[0][0], alone(model, (*text, 0)), tolerance)
+        close(rows[0][1], alone(model, (*text, 0, 3)), tolerance)
+        close(rows[1][0], alone(model, (*PROMPT[:2], 1)), tolerance)
+        model.close(slot)
+        model.close(other)
+
+
+def cut_and_extended_again(make: Make, tolerance: float) -> None:
+    model = make()
+    slot = filled(model)
+    model.extend([Step(slot=slot, tokens=(2, 2, 2, 2, 2, 2, 2, 2))])
+    for length in (9, 7, 3, 1, 0):
+        model.keep(slot, length)
+        assert model.length(slot) == length
+        text = (PROMPT + (2, 2))[:length]
+        close(
+            model.extend([Step(slot=slot, tokens=(4, 0))])[0][1],
+            alone(model, (*text, 4, 0)),
+            tolerance,
+        )
+        model.keep(slot, length)
+
+
+def keeping_all_changes_nothing(make: Make, tolerance: float) -> None:
+    model = make()
+    slot = filled(model)
+    model.keep(slot, len(PROMPT))
+    close(model.extend([Step(slot=slot, tokens=(3,))])[0][0], alone(model, (*PROMPT, 3)), tolerance)
+
+
+def a_closed_slot_leaves_nothing_behind(make: Make, tolerance: float) -> None:
+    model = make()
+    a, b = filled(model, PROMPT * 2), filled(model, PROMPT[:3])
+    model.close(a)
+    again = model.open()
+    assert again == a
+    assert model.length(again) == 0
+    rows = model.extend([Step(slot=again, tokens=(3,)), Step(slot=b, tokens=(1, 1))])
+    close(rows[0][0], alone(model, (3,)), tolerance)
+    close(rows[1][1], alone(model, (*PROMPT[:3], 1, 1)), tolerance)
+    model.close(b)
+    with pytest.raises((CacheError, KeyError)):
+        model.length(b)
+    with pytest.raises((CacheError, KeyError)):
+        model.extend([Step(slot=b, tokens=(1,))])
+
+
+def impossible_keeps_change_nothing(make: Make, tolerance: float) -> None:
+    model = make()
+    slot = filled(model)
+    with pytest.raises(CacheError):
+        model.keep(slot, 8)
+    with pytest.raises(CacheError):
+        model.keep(slot, -1)
+    model.extend([Step(slot=slot, **TREE)])
+    for length, path in [
+        (9, (0, 4)),  # 4 does not follow 0
+        (9, (2, 4)),  # 2 is no child of the root
+        (9, (0, 6)),  # no node 6
+        (8, (0, 2)),  # two nodes are not one token
+        (14, None),
+    ]:
+        with pytest.raises(CacheError):
+            model.keep(slot, length, path=path)
+        assert model.length(slot) == 13
+    model.keep(slot, 9, path=(0, 3))
+    with pytest.raises(CacheError):
+        model.keep(slot, 9, path=(0, 3))  # that step is settled
+    close(
+        model.extend([Step(slot=slot, tokens=(1,))])[0][0],
+        alone(model, (*PROMPT, 2, 3, 1)),
+        tolerance,
+    )
+
+
+def past_the_context_nothing_changes(make: Make, tolerance: float) -> None:
+    model = make(context=10)
+    assert model.context == 10
+    full, short = filled(model), filled(model, PROMPT[:2])
+    with pytest.raises(CacheError, match="10"):
+        model.extend([Step(slot=short, tokens=(1,)), Step(slot=full, tokens=(0, 1, 2, 3))])
+    assert (model.length(full), model.length(short)) == (7, 2)
+    rows = model.extend([Step(slot=short, tokens=(1,)), Step(slot=full, tokens=(0, 1, 2))])
+    close(rows[0][0], alone(model, (*PROMPT[:2], 1)), tolerance)
+    close(rows[1][2], alone(model, (*PROMPT, 0, 1, 2)), tolerance)
+    with pytest.raises(CacheError):
+        model.extend([Step(slot=full, tokens=(0,))])
+    model.close(full)
+    model.close(short)
+
+
+def any_life_of_slots_equals_fresh_slots(make: Make, tolerance: float) -> None:
+    """A random life: steps of any shape in any company, cuts, paths, closings. Every row is checked."""
+    model = make()
+    dice = random.Random(5)
+    expected: dict[tuple[int, ...], np.ndarray] = {}
+    texts: dict[int, tuple[int, ...]] = {}
+    for _ in range(24):
+        while len(texts) < 3:
+            texts[model.open()] = ()
+        company = dice.sample(sorted(texts), dice.randint(1, 3))
+        steps, ways = [], []
+        for slot in company:
+            count = dice.randint(1, 5)
+            tokens = tuple(dice.randrange(5) for _ in range(count))
+            parents = None
+            if dice.random() < 0.7:
+                parents = tuple(dice.randrange(-1, i) for i in range(count))
+            rows = dice.choice([None, dice.randint(0, count)])
+            steps.append(Step(slot=slot, tokens=tokens, parents=parents, rows=rows))
+            paths: list[tuple[int, ...]] = []
+            for i in range(count):
+                above = i - 1 if parents is None else parents[i]
+                paths.append((*(paths[above] if above >= 0 else ()), i))
+            ways.append(paths)
+        for step, paths, rows in zip(steps, ways, model.extend(steps)):
+            assert len(rows) == step.wanted
+            for row, path in zip(rows, paths[len(paths) - step.wanted :]):
+                text = texts[step.slot] + tuple(step.tokens[i] for i in path)
+                if text not in expected:
+                    expected[text] = alone(model, text)
+                close(row, expected[text], tolerance)
+        for step, paths in zip(steps, ways):
+            before = texts[step.slot]
+            path = dice.choice([(), *paths])
+            path = path[: dice.randint(0, len(path))]
+            texts[step.slot] = before + tuple(step.tokens[i] for i in path)
+            model.keep(step.slot, len(texts[step.slot]), path=path)
+            if dice.random() < 0.3:
+                cut = dice.randint(0, len(texts[step.slot]))
+                texts[step.slot] = texts[step.slot][:cut]
+                model.keep(step.slot, cut)
+            if dice.random() < 0.1 or len(texts[step.slot]) > 20:
+                model.close(step.slot)
+                del texts[step.slot]
+    for slot in texts:
+        model.close(slot)
+
+
+CONTRACT = [
+    is_a_model,
+    a_chain_gives_each_prefix_its_row,
+    other_tokens_give_other_rows,
+    chunks_equal_the_whole,
+    rows_limits_what_comes_back,
+    a_ragged_batch_equals_solo,
+    tree_rows_equal_their_chains,
+    a_kept_path_goes_on_as_if_never_else,
+    cut_and_extended_again,
+    keeping_all_changes_nothing,
+    a_closed_slot_leaves_nothing_behind,
+    impossible_keeps_change_nothing,
+    past_the_context_nothing_changes,
+    any_life_of_slots_equals_fresh_slots,
+]
+
+
+def name(check: Callable[..., None]) -> str:
+    return check.__name__

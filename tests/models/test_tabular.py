@@ -1,0 +1,125 @@
+"""The exactly known model: its rows are the law's, and the contract notices faults."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from forerun.errors import CacheError, OptionError
+from forerun.models.base import Step
+from forerun.models.tabular import TabularModel
+
+from .contract import CONTRACT, name
+
+
+def law(prefix):
+    """Depends on every token and its place; some probabilities are 0."""
+    rng = np.random.default_rng(zlib.crc32(bytes(prefix)))
+    p = rng.dirichlet(np.ones(5))
+    p[rng.integers(5)] = 0
+    return p / p.sum()
+
+
+def make(context=None):
+    return TabularModel(law, 5, eos=4, context=context)
+
+
+@pytest.mark.parametrize("check", CONTRACT, ids=name)
+def test_contract(check):
+    check(make, 0.0)
+
+
+def test_rows_are_the_laws_logarithms():
+    model = make()
+    slot = model.open()
+    rows = model.extend([Step(slot=slot, tokens=(3, 1, 2), parents=(-1, 0, 0))])[0]
+    assert rows.dtype == np.float64
+    with np.errstate(divide="ignore"):
+        expected = np.log([law((3,)), law((3, 1)), law((3, 2))])
+    np.testing.assert_array_equal(rows, expected)
+
+
+class KeepsOneTooMany(TabularModel):
+    def keep(self, slot, length, path=None):
+        if path is None:
+            length = min(length + 1, self.length(slot))
+        super().keep(slot, length, path)
+
+
+class IgnoresParents(TabularModel):
+    def _extend(self, step):
+        rows = super()._extend(Step(slot=step.slot, tokens=step.tokens, rows=step.rows))
+        self._last[step.slot] = (self._last[step.slot][0], step)
+        return rows
+
+
+class ForgetsToMoveThePath(TabularModel):
+    def keep(self, slot, length, path=None):
+        moved = self._cached[slot][:length]
+        super().keep(slot, length, path)
+        self._cached[slot] = moved
+
+
+class RemembersClosedSlots(TabularModel):
+    def close(self, slot):
+        self.old = self._cached[slot]
+        super().close(slot)
+
+    def open(self):
+        slot = super().open()
+        self._cached[slot] = getattr(self, "old", ())
+        return slot
+
+
+class MixesUpTheBatch(TabularModel):
+    def extend(self, steps):
+        return super().extend(sorted(steps, key=lambda step: step.slot))
+
+
+class ChangesBeforeItFails(TabularModel):
+    def extend(self, steps):
+        return [row for step in steps for row in super(ChangesBeforeItFails, self).extend([step])]
+
+
+class CountsRowsFromTheFront(TabularModel):
+    def _extend(self, step):
+        every = Step(slot=step.slot, tokens=step.tokens, parents=step.parents)
+        return super()._extend(every)[: step.wanted]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        KeepsOneTooMany,
+        IgnoresParents,
+        ForgetsToMoveThePath,
+        RemembersClosedSlots,
+        MixesUpTheBatch,
+        ChangesBeforeItFails,
+        CountsRowsFromTheFront,
+    ],
+)
+def test_the_contract_notices(fault):
+    def faulty(context=None):
+        return fault(law, 5, eos=4, context=context)
+
+    caught = []
+    for check in CONTRACT:
+        try:
+            check(faulty, 0.0)
+        except (AssertionError, CacheError, pytest.fail.Exception):
+            caught.append(check.__name__)
+    assert caught
+
+
+def test_what_it_refuses():
+    with pytest.raises(OptionError, match="vocab_size must be at least 1, not 0"):
+        TabularModel(law, 0)
+    with pytest.raises(OptionError, match="eos 5 is not an id below vocab_size 5"):
+        TabularModel(law, 5, eos=[4, 5])
+    model = TabularModel(lambda prefix: [0.5, 0.5], 3)
+    slot = model.open()
+    with pytest.raises(OptionError, match=r"next_law\(\(1,\)\) must give 3 probabilities"):
+        model.extend([Step(slot=slot, tokens=(1,))])
