@@ -2,7 +2,8 @@
 
 Templates are jinja2 programs that come with a model, so they run in a sandbox: they see the
 messages, the names of a few tokens, and nothing else of Python. The environment is the one that
-transformers gives them: trimmed blocks, loop controls, `raise_exception`, `strftime_now`, `tojson`.
+transformers gives them: trimmed blocks, loop controls, `generation`, `raise_exception`,
+`strftime_now`, `tojson`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, NoReturn
 
 import jinja2
 import jinja2.ext
+from jinja2 import nodes
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from forerun.errors import TemplateError
@@ -42,6 +45,8 @@ def render(
     try:
         return _compiled(template).render(
             messages=[dict(message) for message in messages],
+            tools=None,  # templates ask whether they are none
+            documents=None,
             add_generation_prompt=add_generation_prompt,
             **(tokens or {}),
         )
@@ -57,6 +62,16 @@ def render(
         ) from error
 
 
+class _Generation(jinja2.ext.Extension):
+    """`{% generation %}` marks the assistant's words for training; here it shows its body."""
+
+    tags = {"generation"}  # noqa: RUF012, the base class's own form
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 class _RefusedError(Exception):
     """A template called raise_exception."""
 
@@ -64,8 +79,7 @@ class _RefusedError(Exception):
 def _check(messages: Sequence[Mapping[str, Any]]) -> None:
     if isinstance(messages, (str, Mapping)) or not messages:
         raise TemplateError(
-            "messages are a list of at least one {'role': ..., 'content': ...}, "
-            f"not {messages if messages else 'an empty one'!r}"
+            f"messages are a list of at least one {{'role': ..., 'content': ...}}, not {messages!r}"
         )
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping) or "role" not in message:
@@ -84,7 +98,7 @@ def _check(messages: Sequence[Mapping[str, Any]]) -> None:
 @lru_cache(maxsize=32)
 def _compiled(template: str) -> jinja2.Template:
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation]
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception

@@ -19,6 +19,8 @@ from forerun.text.tokenizer import Vocabulary
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 2, 3, 4, 5  # tokenizer.ggml.token_type
 _KEY = "tokenizer.ggml."
+# The names chat templates know tokens by, and the files' own.
+_ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 
 
 def read_metadata(metadata: Mapping[str, Any]) -> Vocabulary:
@@ -68,8 +70,8 @@ def read_metadata(metadata: Mapping[str, Any]) -> Vocabulary:
         ),
         chat_template=metadata.get("tokenizer.chat_template"),
         template_tokens={
-            f"{name}_token": tokens[i]
-            for name in ("bos", "eos", "unknown", "padding")
+            role: tokens[i]
+            for role, name in _ROLES.items()
             if (i := _id(metadata, name, len(tokens))) is not None
         },
     )
