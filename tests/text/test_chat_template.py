@@ -17,7 +17,7 @@ TEMPLATES = [
     "{% for m in messages %}{% if loop.index > 1 %}{% break %}{% endif %}{{ m.role }}{% endfor %}",
     "{{ bos_token }}{% if tools is not none %}tools{% endif %}{{ strftime_now('%Y') }}",
     "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}",
-    "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
+    "{% set x = namespace(n=0) %}{% for m in messages %}{% set x.n = 1 %}{% endfor %}{{ x.n }}",
     "    {%- if add_generation_prompt %}yes{% endif %}",
 ]
 

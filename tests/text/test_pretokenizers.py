@@ -1,4 +1,4 @@
-"""Every pre-tokenizer type cuts as llama.cpp does, or as the original where llama.cpp only nears it."""
+"""Each pre-tokenizer type cuts as llama.cpp does, or as the original where that differs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ from .tiny import LETTER, metadata, tokenizer
 TINY = tokenizer()
 TEXTS = [
     " a", "  a", "   a   ", "a\r\nb\r\n", "\r", "\n\n\n", "\t", "a\x00b", "é", "e\u0301", "\u0301",
-    "😀", "👨‍👩‍👧‍👦", "你好，世界", "hello hello", "<|im_end|>", "12 1212", "\ufffd", "\U0010ffff", "",
+    "😀", "👨‍👩‍👧‍👦", "你好，世界", "hello hello", "<|im_end|>", "12 1212", "\ufffd",
+    "\U0010ffff", "",
 ]  # fmt: skip
 
 

@@ -1,0 +1,169 @@
+"""From what a user writes to a model: what each spelling means, and what a wrong one is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from tokenizers import decoders, models
+
+from forerun.errors import FetchError, MissingExtraError, ModelFileError, UnknownNameError
+from forerun.models import hub, load, store
+from forerun.text.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the backend was asked for; no weights are read."""
+    asked: dict[str, Any] = {}
+
+    def backend(source: Path | str, **options: Any) -> str:
+        asked.update(options, source=source)
+        return "the model"
+
+    monkeypatch.setitem(load.BACKENDS, "hf", backend)  # type: ignore[arg-type]
+    return asked
+
+
+def model_folder(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    return path
+
+
+def test_a_folder_without_tokenizer_files_knows_only_ids(
+    tmp_path: Path, loaded: dict[str, Any]
+) -> None:
+    folder = model_folder(tmp_path)
+    options: dict[str, Any] = {"dtype": "bfloat16", "threads": 2, "context": 64, "max_memory": 10}
+    assert load.load_model(folder, **options) == "the model"
+    assert loaded == options | {
+        "source": folder,
+        "tokenizer": None,
+        "name": None,
+        "device": "cpu",
+        "cache_dir": None,
+    }
+
+
+def test_a_folder_with_a_tokenizer_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    (model_folder(tmp_path) / "tokenizer.model").write_bytes(b"x")
+    with pytest.raises(ModelFileError, match=r"has no tokenizer\.json"):
+        load.find(tmp_path)
+
+
+def test_a_home_folder_is_understood(
+    tmp_path: Path, loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model_folder(tmp_path / "m")
+    load.load_model("~/m")
+    assert loaded["source"] == tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("smolm2", UnknownNameError, "unknown model 'smolm2'; did you mean 'smollm2'.*hub id"),
+        ("nowhere/model.gguf", ModelFileError, "nowhere/model.gguf: there is no such file"),
+        ("model.gguf", ModelFileError, "model.gguf: there is no such file"),
+        ("./none", ModelFileError, r"no such file or folder. A model is a named model \(smollm2"),
+        ("/no/such/folder", ModelFileError, "no such file or folder"),
+        ("a/b/c", ModelFileError, "no such file or folder"),
+        ("", ModelFileError, "is not a model folder"),
+    ],
+)
+def test_wrong_names(
+    name: str,
+    error: type[Exception],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        load.find(name)
+
+
+def test_a_missing_gguf_file_is_told_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "there.gguf").write_bytes(b"x")
+    with pytest.raises(ModelFileError, match=r"no such file; .* holds there\.gguf"):
+        load.find(tmp_path / "ther.gguf")
+
+
+def test_a_folder_of_gguf_files_is_told_to_name_one(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"x")
+    with pytest.raises(ModelFileError, match=r"no config.json, .*it holds a\.gguf: give that file"):
+        load.find(tmp_path)
+
+
+def test_a_file_that_is_no_gguf_file(tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(b"PK" * 20)
+    with pytest.raises(ModelFileError, match="not a GGUF file"):
+        load.find(file)
+
+
+def test_an_unknown_backend() -> None:
+    with pytest.raises(UnknownNameError, match="unknown backend 'tf'"):
+        load.load_model("smollm2", backend="tf")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("org/name", True), ("Qwen/Qwen2.5-0.5B", True), ("name", False), ("./name", False),
+     ("~/name", False), ("a/b/c", False), ("/a", False), ("../a", False)],
+)  # fmt: skip
+def test_what_looks_like_a_hub_id(name: str, expected: bool) -> None:
+    assert hub.is_hub_id(name) is expected
+
+
+def test_a_hub_model_gives_its_id_to_the_backend(
+    tmp_path: Path, loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tokenizers.Tokenizer(models.BPE())
+    written.decoder = decoders.ByteLevel()
+    written.save(str(tmp_path / "tokenizer.json"))
+    monkeypatch.setattr(load, "fetch_tokenizer", lambda name: tmp_path)
+    load.load_model("org/name")
+    assert loaded["source"] == "org/name"
+    assert isinstance(loaded["tokenizer"], Tokenizer)
+
+
+def test_a_hub_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = pytest.importorskip("huggingface_hub")
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise OSError("no route\nand more")
+
+    monkeypatch.setattr(library, "snapshot_download", fail)
+    with pytest.raises(FetchError, match=r"'org/name' is no file .* hub: no route\. Give"):
+        load.find("org/name")
+
+
+def test_a_hub_id_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'forerun\[hf\]'"):
+        load.find("org/name")
+
+
+def test_importing_load_imports_no_backend() -> None:
+    code = (
+        "import sys, forerun.models.load; "
+        "print([m for m in ('torch', 'transformers', 'huggingface_hub') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.model
+def test_smollm2_by_name(smollm2_path: Path, loaded: dict[str, Any]) -> None:
+    load.load_model("smollm2")
+    assert (loaded["source"], loaded["name"]) == (smollm2_path, "smollm2")
+    assert loaded["tokenizer"].vocab_size == 49152
+    assert store.path_of("smollm2") == smollm2_path
