@@ -35,7 +35,7 @@ def remembering(*texts: list[int], **options: Any) -> SuffixDrafter:
 
 def test_worked_examples() -> None:
     assert alone([1, 2, 4, 1, 2, 5, 1, 2, 4, 1, 2], 1) == [5], "4, 1, 2 was followed by 5"
-    assert alone([1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2], 2, min_probability=0) == [4, 1]
+    assert alone([1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2], 2) == [4, 1]
     assert alone([7, 4, 8, 4, 9, 4, 8, 5, 4], 1) == [8], "after 4 came 8 twice, 9 once"
     assert alone([7, 4, 8, 4, 9, 4], 1) == [9], "a tie goes to the more recent"
     assert alone([1] * 6, 8) == [1] * 8

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +45,16 @@ def test_counts_are_exact_up_to_depth_and_one(text: list[int], depth: int) -> No
             part = text[i : i + n]
             assert made.count(part) == occurrences(text, part)
     assert made.count([9]) == 0
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_counts_of_all_short_texts(depth: int) -> None:
+    for bits in product((0, 1), repeat=9):
+        text = list(bits)
+        made = automaton(text, depth)
+        for n in range(1, depth + 2):
+            for part in {bits[i : i + n] for i in range(10 - n)}:
+                assert made.count(part) == occurrences(text, list(part))
 
 
 @given(small_texts, depths)

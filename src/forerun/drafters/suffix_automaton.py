@@ -105,8 +105,8 @@ class SuffixAutomaton:
         while at != NONE and next_[at].get(token) == old:
             next_[at][token] = short
             at = link[at]
-        if self._tail == old and min(self._length[self._last], self.depth + 1) <= longest:
-            self._tail = short
+        # `_tail` may be `old`, and its suffix now in `short`: then both end in a run of `token`, a
+        # first of its length, `new` links to `short`, and counting finds the way there by itself
         return short
 
     def _state(self, length: int, link: int, next_: dict[int, int], count: int, best: int) -> int:
