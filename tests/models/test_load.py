@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,15 @@ def test_a_file_that_is_no_gguf_file(tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(b"PK" * 20)
     with pytest.raises(ModelFileError, match="not a GGUF file"):
+        load.find(file)
+
+
+def test_a_file_in_parts(tmp_path: Path) -> None:
+    key = b"split.count"
+    header = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(key)) + key
+    file = tmp_path / "model-00001-of-00003.gguf"
+    file.write_bytes(header + struct.pack("<IH", 2, 3))
+    with pytest.raises(ModelFileError, match="is one of 3 parts, which cannot be read"):
         load.find(file)
 
 

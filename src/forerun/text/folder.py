@@ -4,7 +4,8 @@ tokenizer.json says how to merge and how to put tokens together again; from the 
 bytes of each token, so that streaming needs no library call. Byte-level BPE (GPT-2, Llama 3, Qwen)
 and SentencePiece's kind (Llama 2, Mistral, Gemma: `▁` for a space, `<0x0A>` for a byte) can be
 read. Which token begins and ends a text stands in tokenizer_config.json, generation_config.json
-and config.json; the chat template in chat_template.jinja or tokenizer_config.json.
+and config.json; the chat template in chat_template.jinja or tokenizer_config.json. Where a
+tokenizer normalises text first (Qwen: NFC), the text that comes out is the normalised one.
 """
 
 from __future__ import annotations

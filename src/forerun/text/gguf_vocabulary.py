@@ -3,6 +3,7 @@
 Tokens and merges lie in the file; how text is cut before merging is only named there, see
 `pretokenizers.py`. Control tokens are special. User-defined ones are found in any text, as the
 models' own tokenizers do. Ids at the end that are marked unused are padding, not vocabulary.
+GGUF files know no normalisation, so text is taken as it is (llama.cpp does the same).
 """
 
 from __future__ import annotations
