@@ -1,9 +1,9 @@
 """Does the path that serves agree with the module's own plain forward? Asked once, when wrapped.
 
-Two texts that share a beginning, `a b c d e h` and `a b c f g h`, go through the module as it is
-(whole, no cache), and through slots: the beginning as a prompt, the two continuations as one tree
-beside another slot of another length, then a path kept and one token more. All rows must agree up
-to rounding. Windows are shrunk to 2 for the comparison, so that six tokens cross them.
+Two texts that share a beginning, `a b c d e f z` and `a b c g h i z`, go through the module as it
+is (whole, no cache), and through slots: the beginning as a prompt, the two continuations as one
+tree beside another slot of another length, then a path kept and one token more. All rows must agree
+up to rounding. Windows are shrunk to 2 for the comparison, so that seven tokens cross them.
 
 This finds architectures that ignore or rewrite the masks, positions or caches they are given,
 whatever their name; it takes four passes over a few tokens.
@@ -62,22 +62,25 @@ def check(model: HFModel) -> None:
 def _compare(model: HFModel, seed: int) -> tuple[float, float]:
     """Largest difference between the two ways, and the largest logit's size."""
     draw = torch.Generator().manual_seed(seed)
-    a, b, c, d, e, f, g, h, x, y = torch.randint(model.vocab_size, (10,), generator=draw).tolist()
-    texts = torch.tensor([[a, b, c, d, e, h], [a, b, c, f, g, h]], device=model._module.device)
+    ids = torch.randint(model.vocab_size, (12,), generator=draw).tolist()
+    a, b, c, d, e, f, g, h, i, x, y, z = ids
+    texts = torch.tensor(
+        [[a, b, c, d, e, f, z], [a, b, c, g, h, i, z]], device=model._module.device
+    )
     with torch.inference_mode():
         plain = model._module(input_ids=texts, use_cache=False).logits[..., : model.vocab_size]
     plain = plain.to(torch.promote_types(plain.dtype, torch.float32))
     model.open(), model.open()
     prompt = model.extend([Step(slot=0, tokens=(a, b, c)), Step(slot=1, tokens=(x,), rows=0)])[0]
-    tree = Step(slot=0, tokens=(d, f, e, g), parents=(-1, -1, 0, 1))
-    branches = model.extend([Step(slot=1, tokens=(y,) * 6, rows=1), tree])[1]
-    model.keep(0, 5, path=(1, 3))
-    after = model.extend([Step(slot=0, tokens=(h,))])[0]
+    tree = Step(slot=0, tokens=(d, g, e, h, f, i), parents=(-1, -1, 0, 1, 2, 3))
+    branches = model.extend([Step(slot=1, tokens=(y,) * 9, rows=1), tree])[1]
+    model.keep(0, 6, path=(1, 3, 5))
+    after = model.extend([Step(slot=0, tokens=(z,))])[0]
     pairs = (
         (prompt, plain[0, :3]),
-        (branches[[0, 2]], plain[0, 3:5]),
-        (branches[[1, 3]], plain[1, 3:5]),
-        (after, plain[1, 5:]),
+        (branches[[0, 2, 4]], plain[0, 3:6]),
+        (branches[[1, 3, 5]], plain[1, 3:6]),
+        (after, plain[1, 6:]),
     )
     difference = max((ours - theirs).abs().max().item() for ours, theirs in pairs)
     return difference, (plain.amax() - plain.amin()).item()

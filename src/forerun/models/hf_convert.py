@@ -95,12 +95,24 @@ def _dequantise(file: Path, dtype: torch.dtype, folder: Path) -> None:
     log.set_verbosity_error()
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # progress bars that cannot be turned off
-            module = transformers.AutoModelForCausalLM.from_pretrained(
-                file.parent, gguf_file=file.name, dtype=dtype, **options
+            module, info = transformers.AutoModelForCausalLM.from_pretrained(
+                file.parent,
+                gguf_file=file.name,
+                dtype=dtype,
+                output_loading_info=True,
+                **options,
             )
+            refuse_missing(info)
             module.hf_quantizer = None
             if hasattr(module.config, "quantization_config"):
                 del module.config.quantization_config
             module.save_pretrained(folder)
     finally:
         log.set_verbosity(level)
+
+
+def refuse_missing(info: dict[str, Any]) -> None:
+    """ModelFileError where weights are missing, which transformers would fill in at random."""
+    if missing := sorted(info["missing_keys"]):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelFileError(f"it lacks {missing[0]}{more}")

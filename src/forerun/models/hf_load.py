@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from forerun.errors import FetchError, ModelFileError, OptionError
-from forerun.models.hf_convert import converted
+from forerun.models.hf_convert import converted, refuse_missing
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -79,7 +79,10 @@ def _fetch(name: str, dtype: str) -> Any:
 
 def _from_pretrained(source: str | Path, dtype: str) -> Any:
     with quiet():
-        module = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=DTYPES[dtype])
+        module, info = transformers.AutoModelForCausalLM.from_pretrained(
+            source, dtype=DTYPES[dtype], output_loading_info=True
+        )
+    refuse_missing(info)
     if dtype == "float64" and hasattr(module, "set_experts_implementation"):
         module.set_experts_implementation("eager")  # grouped kernels have no float64
     return module.eval()

@@ -129,7 +129,8 @@ def refuse_state(module: Any, types: tuple[str, ...]) -> None:
     kind = type(module).__name__
     others = [t for t in dict.fromkeys(types) if t not in MASKED_LAYERS + PLAIN_LAYERS]
     states = [t for t in others if t in STATEFUL_LAYERS]
-    names = (type(part).__name__ for part in module.modules())
+    parts = (part for part in module.modules() if not hasattr(part, "base_model_prefix"))
+    names = (type(part).__name__ for part in parts)
     states += dict.fromkeys(name for name in names if STATEFUL_CLASS.search(name))
     if states or getattr(module, "_is_stateful", False):
         found = ", ".join(states[:4]) or "running-state"

@@ -1,0 +1,255 @@
+"""The transformers backend against the contract, and against each module's own plain forward."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from forerun.errors import CacheError, OptionError, PromptError
+from forerun.models.base import Step
+from forerun.models.hf import HFModel
+
+from .contract import CONTRACT, any_life_of_slots_equals_fresh_slots, close, filled, name
+from .hf_modules import ARCHITECTURES, THOROUGH, V, module, rounding
+
+
+def maker(architecture):
+    def make(context=None):
+        return HFModel(module(architecture), context=context)
+
+    return make
+
+
+def plain(architecture, texts):
+    """Logits [B, S, V] of the module as it is: whole texts, no cache, its own masks."""
+    with torch.no_grad():
+        return module(architecture)(input_ids=torch.tensor(texts), use_cache=False).logits
+
+
+@pytest.mark.parametrize("architecture", THOROUGH)
+@pytest.mark.parametrize("check", CONTRACT, ids=name)
+def test_contract(check, architecture):
+    check(maker(architecture), rounding(architecture))
+
+
+@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - set(THOROUGH)))
+def test_a_life_of_slots(architecture):
+    any_life_of_slots_equals_fresh_slots(maker(architecture), rounding(architecture))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_rows_equal_the_modules_own_forward(architecture):
+    """Prompt in chunks, a tree in company, the path kept, more tokens: far past the windows."""
+    dice = random.Random(1)
+    text = [dice.randrange(V) for _ in range(24)]
+    model = HFModel(module(architecture))
+    other = filled(model, text[:3])
+    slot = model.open()
+    rows = [model.extend([Step(slot=slot, tokens=text[:5])])[0]]
+    rows += [model.extend([Step(slot=slot, tokens=text[5:12])])[0]]
+    wrong = [(t + 1) % V for t in text[12:15]]
+    tree = Step(slot=slot, tokens=[wrong[0], text[12], wrong[1], text[13], wrong[2], text[14]],
+                parents=[-1, -1, 0, 1, 2, 3])  # fmt: skip
+    both = model.extend([tree, Step(slot=other, tokens=text[3:7])])
+    model.keep(slot, 15, path=(1, 3, 5))
+    rows += [both[0][[1, 3, 5]]]
+    rows += [model.extend([Step(slot=slot, tokens=text[15:])])[0]]
+    expected = plain(architecture, [text])[0]
+    near = rounding(architecture)
+    close(torch.cat(rows), expected, near)
+    close(both[1], expected[3:7], near)
+    detour = plain(architecture, [text[:12] + wrong])[0]
+    close(both[0][[0, 2, 4]], detour[12:], near)
+    model.keep(slot, 9)  # back across every window
+    close(model.extend([Step(slot=slot, tokens=text[9:11])])[0], expected[9:11], near)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_other_dtypes_agree_up_to_their_rounding(architecture, dtype):
+    served = module(architecture, dtype)
+    model = HFModel(served)
+    text = list(range(3, 19))
+    slot = filled(model, text[:10])
+    tree = Step(slot=slot, tokens=[1, text[10], 2, text[11]], parents=[-1, -1, 0, 1])
+    rows = model.extend([tree])[0]
+    assert rows.dtype == torch.float32
+    with torch.no_grad():
+        whole = served(input_ids=torch.tensor([text[:12]]), use_cache=False).logits[0].float()
+    spread = (whole.max() - whole.min()).item()
+    close(rows[[1, 3]], whole[10:], spread * (1e-5 if dtype == torch.float32 else 0.05))
+
+
+def test_float64_stays_float64():
+    model = HFModel(module("llama"))
+    assert model.extend([Step(slot=model.open(), tokens=[1, 2])])[0].dtype == torch.float64
+
+
+def test_logits_are_ordinary_tensors():
+    """Usable outside inference mode, and free of each other."""
+    model = HFModel(module("llama"))
+    a, b = model.open(), model.open()
+    first, second = model.extend([Step(slot=a, tokens=[1]), Step(slot=b, tokens=[1])])
+    kept = second.clone()
+    first.fill_(0)
+    close(second, kept, 0)
+
+
+def test_the_head_is_computed_for_wanted_rows_only():
+    model = HFModel(module("llama"))
+    seen = []
+    hook = model.module.lm_head.register_forward_hook(
+        lambda _, args, out: seen.append(tuple(out.shape))
+    )
+    try:
+        a, b = model.open(), model.open()
+        model.extend([Step(slot=a, tokens=[1] * 9, rows=0)])
+        model.extend([Step(slot=a, tokens=[1] * 9, rows=0), Step(slot=b, tokens=[1] * 3, rows=2)])
+    finally:
+        hook.remove()
+    assert seen == [(1, 0, V), (2, 2, V)]
+
+
+def test_an_empty_step_is_a_pass_over_nothing():
+    model = HFModel(module("llama"))
+    slot = filled(model)
+    assert model.extend([Step(slot=slot, tokens=())])[0].shape == (0, V)
+    assert model.length(slot) == 7
+
+
+def test_nan_stays_in_its_slot():
+    """Neither a batch, nor a slot's next owner, nor a rejected token lets NaN through."""
+    model = HFModel(module("llama"))
+    clean = module("llama").model.embed_tokens.weight.data[7].clone()
+    try:
+        module("llama").model.embed_tokens.weight.data[7] = torch.nan
+        sick, well = filled(model, [1, 2]), filled(model, [3])
+        fresh = plain("llama", [[3, 4, 5, 6, 8, 9, 10, 11]])[0]
+        rows = model.extend([Step(slot=sick, tokens=[7] * 6), Step(slot=well, tokens=[4, 5])])
+        assert rows[0].isnan().all()
+        close(rows[1], fresh[1:3], 1e-10)
+        model.keep(sick, 2)  # six NaN keys and values lie behind the end now
+        rows = model.extend(
+            [Step(slot=sick, tokens=[3]), Step(slot=well, tokens=[6, 8, 9, 10, 11])]
+        )
+        close(rows[0], plain("llama", [[1, 2, 3]])[0, 2:], 1e-10)
+        close(rows[1], fresh[3:], 1e-10)
+        model.extend([Step(slot=sick, tokens=[7] * 9)])
+        model.close(sick)
+        again = model.open()
+        assert again == sick
+        rows = model.extend([Step(slot=again, tokens=[3]), Step(slot=well, tokens=[1])])
+        close(rows[0], fresh[:1], 1e-10)
+    finally:
+        module("llama").model.embed_tokens.weight.data[7] = clean
+
+
+def test_a_failed_pass_leaves_lengths_and_no_traces():
+    model = HFModel(module("llama"))
+    a, b = filled(model, [1, 2]), filled(model, [3])
+    hook = model.module.model.layers[1].register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.extend([Step(slot=a, tokens=[5] * 4), Step(slot=b, tokens=[6, 7])])
+    hook.remove()
+    assert (model.length(a), model.length(b)) == (2, 1)
+    rows = model.extend([Step(slot=a, tokens=[3]), Step(slot=b, tokens=[4, 5, 6])])
+    close(rows[0], plain("llama", [[1, 2, 3]])[0, 2:], 1e-10)
+    close(rows[1], plain("llama", [[3, 4, 5, 6]])[0, 1:], 1e-10)
+
+
+def test_room_grows_by_pages_up_to_the_context():
+    model = HFModel(module("llama"), context=100)
+    slot = model.open()
+    sizes = []
+    for _ in range(10):
+        model.extend([Step(slot=slot, tokens=[1] * 10, rows=0)])
+        sizes.append(model._cache.positions)
+    assert sizes == [64] * 6 + [100] * 4
+    assert (
+        model.cache_bytes == 100 * 3 * 2 * 2 * 8 * 8
+    )  # layers, keys and values, heads, width, bytes
+
+
+def test_past_max_memory_is_an_error_with_the_figures():
+    one = 3 * 2 * 2 * 8 * 8  # bytes a position
+    model = HFModel(module("llama"), max_memory=20 * one)
+    slot = filled(model, [1] * 9)
+    other = model.open()
+    with pytest.raises(CacheError, match=rf"2 slots of 11 positions need {22 * one:,} bytes"):
+        model.extend([Step(slot=slot, tokens=[1, 2], rows=0)])
+    assert (model.length(slot), model.length(other)) == (9, 0)
+    rows = model.extend([Step(slot=slot, tokens=[3]), Step(slot=other, tokens=[3])])
+    close(rows[1], plain("llama", [[3]])[0], 1e-10)
+    close(rows[0], plain("llama", [[1] * 9 + [3]])[0, 9:], 1e-10)
+    with pytest.raises(CacheError, match="3 slots of"):
+        model.open()
+    model.close(other)
+    assert model.open() == other
+
+
+def test_ids_beyond_the_tokenizer_are_never_given():
+    class Words:
+        vocab_size = 50
+        eos = frozenset({49, 2})
+
+    model = HFModel(module("llama"), tokenizer=Words())
+    assert model.vocab_size == 50
+    assert model.eos == {2, 49}
+    assert model.extend([Step(slot=model.open(), tokens=[1])])[0].shape == (1, 50)
+
+
+def test_eos_from_the_argument_or_the_config():
+    assert HFModel(module("llama")).eos == frozenset()
+    assert HFModel(module("llama"), eos=[3, 5]).eos == {3, 5}
+    assert HFModel(module("gpt2"), eos=4).eos == {4}
+    with pytest.raises(OptionError, match="eos 61 is not an id below vocab_size 61"):
+        HFModel(module("llama"), eos=61)
+    config = module("llama").generation_config
+    config.eos_token_id = [8, 9]
+    try:
+        assert HFModel(module("llama")).eos == {8, 9}
+    finally:
+        config.eos_token_id = None
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "message"),
+    [
+        ({"tokens": [1, 61]}, PromptError, "id 61 is out of range; the model knows 0 to 60"),
+        ({"tokens": [-1]}, PromptError, "id -1 is out of range"),
+        ({"tokens": [1, 2], "rows": 3}, OptionError, "3 rows of 2 tokens"),
+        ({"tokens": [1, 2], "parents": [-1, 1]}, OptionError, r"parents \(-1, 1\) are no tree"),
+        ({"tokens": [1, 2], "parents": [-1]}, OptionError, r"parents \(-1,\) are no tree"),
+        ({"slot": 9, "tokens": [1]}, CacheError, r"slot 9 is not open; open slots: \[0\]"),
+    ],
+)
+def test_steps_that_make_no_sense(step, error, message):
+    model = HFModel(module("llama"))
+    slot = filled(model)
+    with pytest.raises(error, match=message):
+        model.extend([Step(**{"slot": slot, **step})])
+    assert model.length(slot) == 7
+
+
+def test_the_cache_is_not_copied_for_consecutive_slots():
+    model = HFModel(module("llama"))
+    slots = [filled(model) for _ in range(3)]
+    layer = model._cache.layers[0]
+    for taken, shared in [(slots, True), (slots[1:], True), ([slots[0], slots[2]], False)]:
+        model.extend([Step(slot=s, tokens=[1]) for s in taken])
+        with torch.inference_mode():
+            new = torch.zeros(len(taken), 2, 1, 8, dtype=torch.float64)
+            keys, _ = layer.update(new, new)
+        inside = keys.untyped_storage().data_ptr() == layer.keys.untyped_storage().data_ptr()
+        assert inside is shared
+        for s in taken:
+            model.keep(s, 7)
+
+
+def test_numpy_sees_the_logits():
+    model = HFModel(module("llama", torch.float32))
+    rows = model.extend([Step(slot=model.open(), tokens=[1])])[0]
+    assert np.asarray(rows).dtype == np.float32
