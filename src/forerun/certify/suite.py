@@ -1,0 +1,215 @@
+"""The exact suite: every drafter with every verifier under every kind of sampling, each enumerated.
+
+Small tables that depend on the whole prefix, two or three tokens, outputs of three. The law that
+the production loop writes is compared with Π p:
+
+    case = Case(drafter="ngram", verifier="block", control="top-p", ...)
+    run(case).total_variation < EXACT
+
+What this module does not know: how results are shown. Tests have suites of their own, larger ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from forerun.certify.enumerate import exact_law, plain_law, total_variation
+from forerun.drafters import (
+    DRAFTERS,
+    Drafter,
+    ModelDrafter,
+    NgramDrafter,
+    PredictionDrafter,
+    SuffixDrafter,
+)
+from forerun.engine.request import AUTO
+from forerun.errors import UnknownNameError
+from forerun.models.tabular import TabularModel
+from forerun.verifiers import VERIFIERS, verifier
+
+EXACT = 1e-12
+"""Total variation from here on is not rounding."""
+
+PROMPT = (0, 1, 1, 0, 1)  # repeats itself, so that lookup drafters find something
+COMPANY = (((1, 0, 0), {"max_tokens": 2, "num_draft": 1, "temperature": 1.3}),)
+HORIZON = 3
+
+OTHER_CONTROLS = {"temperature": 1.6, "top_k": 0, "top_p": 1.0, "min_p": 0.05}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One enumeration."""
+
+    drafter: str  # a name in DRAFTERS
+    variant: str  # which of that drafter's; "" where there is one
+    verifier: str
+    control: str
+    vocabulary: int
+    num_draft: int
+    company: bool = False
+
+    @property
+    def described(self) -> str:
+        company = ", in company" if self.company else ""
+        variant = f", {self.variant}" if self.variant else ""
+        return f"{self.control}{variant}{company}, V = {self.vocabulary}, γ = {self.num_draft}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    case: Case
+    total_variation: float
+
+    @property
+    def exact(self) -> bool:
+        return self.total_variation < EXACT  # NaN is not
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A drafter with a verifier: how far the worst of its cases was off."""
+
+    drafter: str
+    verifier: str
+    cases: int
+    worst: Result
+
+    @property
+    def exact(self) -> bool:
+        return self.worst.exact
+
+
+def cases(drafter: str | None = None, verifier_name: str | None = None) -> list[Case]:
+    """The suite, or its part for one drafter, one verifier. UnknownNameError for others."""
+    if drafter is not None and drafter not in DRAFTERS:
+        raise UnknownNameError.of("drafter", drafter, DRAFTERS)
+    if verifier_name not in (None, AUTO, *VERIFIERS):
+        raise UnknownNameError.of("verifier", str(verifier_name), [AUTO, *VERIFIERS])
+    verifiers = list(VERIFIERS) if verifier_name is None else [verifier_name]
+    return [
+        case
+        for name in ([drafter] if drafter else DRAFTERS)
+        for judge in verifiers
+        for variant in VARIANTS[name]
+        if _judges(judge, VARIANTS[name][variant](2))
+        for case in _of_pair(name, variant, judge)
+    ]
+
+
+def run(case: Case) -> Result:
+    """Enumerate one case."""
+    sampling = dict(controls(case.vocabulary)[case.control])
+    eos = sampling.pop("eos", None)
+    model = TabularModel(table(case.vocabulary, 1, zeros=True), case.vocabulary, eos)
+    common: dict[str, Any] = {"prompt": PROMPT, "max_tokens": HORIZON, **sampling}
+    found = exact_law(
+        model,
+        VARIANTS[case.drafter][case.variant](case.vocabulary),
+        verifier=case.verifier,
+        num_draft=case.num_draft,
+        company=COMPANY if case.company else (),
+        **common,
+    )
+    return Result(case=case, total_variation=total_variation(found, plain_law(model, **common)))
+
+
+def by_pair(results: Iterable[Result]) -> list[Pair]:
+    """Results of each drafter with each verifier, in the order they came."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        found.setdefault((result.case.drafter, result.case.verifier), []).append(result)
+    return [
+        Pair(drafter=name, verifier=judge, cases=len(some), worst=max(some, key=_badness))
+        for (name, judge), some in found.items()
+    ]
+
+
+def table(
+    vocabulary: int, seed: int, *, zeros: bool = False
+) -> Callable[[tuple[int, ...]], list[float]]:
+    """A law that depends on the whole prefix. `zeros`: after some, a token has none."""
+
+    @cache
+    def next_law(prefix: tuple[int, ...]) -> list[float]:
+        rng = np.random.default_rng([seed, vocabulary, *prefix])
+        p = rng.dirichlet(np.full(vocabulary, 0.8))
+        if zeros and vocabulary > 2 and rng.random() < 0.5:
+            p[rng.integers(vocabulary)] = 0.0
+        return [float(x) for x in p / p.sum()]
+
+    return next_law
+
+
+def controls(vocabulary: int) -> dict[str, Mapping[str, Any]]:
+    """Kinds of sampling, each axis of a request's law alone. `eos` is the model's."""
+    last = vocabulary - 1
+    return {
+        "plain": {},
+        "temperature": {"temperature": 0.7},
+        "greedy": {"temperature": 0.0},
+        "top-k": {"top_k": max(vocabulary - 1, 1)},
+        "top-p": {"top_p": 0.7},
+        "min-p": {"min_p": 0.4},
+        "repetition penalty": {"repetition_penalty": 1.8},
+        "presence penalty": {"presence_penalty": 0.9},
+        "frequency reward": {"frequency_penalty": -0.8},
+        "logit bias": {"logit_bias": {0: -1.5, last: 0.7}},
+        "ban": {"banned": [last]},
+        "end token": {"eos": last},
+        "end token, min-tokens": {"eos": last, "min_tokens": 2},
+        "stop id": {"stop_ids": [0]},
+    }
+
+
+def _draft_model(vocabulary: int) -> TabularModel:
+    return TabularModel(table(vocabulary, 2), vocabulary, name="draft")
+
+
+def _predicted(vocabulary: int) -> list[int]:
+    return [int(x) for x in np.random.default_rng(5).integers(vocabulary, size=8)]
+
+
+VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
+    "none": {"": lambda vocabulary: None},
+    "model": {
+        "": lambda vocabulary: ModelDrafter(_draft_model(vocabulary)),
+        "other controls": lambda vocabulary: ModelDrafter(
+            _draft_model(vocabulary), sampling=OTHER_CONTROLS
+        ),
+        "greedy draft": lambda vocabulary: ModelDrafter(
+            _draft_model(vocabulary), sampling={"temperature": 0}
+        ),
+    },
+    "ngram": {"": lambda vocabulary: NgramDrafter()},
+    "suffix": {"": lambda vocabulary: SuffixDrafter()},
+    "prediction": {"": lambda vocabulary: PredictionDrafter(_predicted(vocabulary))},
+}
+"""By name in DRAFTERS: drafters for a vocabulary of that size."""
+
+
+def _of_pair(name: str, variant: str, judge: str) -> Sequence[Case]:
+    common: dict[str, Any] = {"drafter": name, "variant": variant, "verifier": judge}
+    small = [Case(**common, control=control, vocabulary=2, num_draft=3) for control in controls(2)]
+    return [
+        *small,
+        Case(**common, control="plain", vocabulary=2, num_draft=2, company=True),
+        Case(**common, control="plain", vocabulary=3, num_draft=1),
+        Case(**common, control="temperature", vocabulary=3, num_draft=2),
+    ]
+
+
+def _judges(judge: str, helper: Drafter | None) -> bool:
+    if judge == AUTO or helper is None:
+        return True
+    return verifier(judge).judges(helper.traits.drawn, helper.traits.chain)
+
+
+def _badness(result: Result) -> float:
+    tv = result.total_variation
+    return tv if tv == tv else float("inf")

@@ -1,0 +1,128 @@
+"""`forerun generate`: one prompt, one answer; with --compare, plain decoding beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forerun.cli.compare import compare
+from forerun.cli.logs import logging_to
+from forerun.cli.options import DRAFTING, PROMPT, Settings, command
+from forerun.cli.report import as_dict, summary
+from forerun.cli.screen import DIM, Screen
+from forerun.cli.session import Session
+from forerun.cli.trace_file import TraceFile
+from forerun.cli.values import read_stdin, read_text, without_last_newline
+from forerun.engine.request import Prompt
+from forerun.errors import OptionError
+
+
+@command
+def generate(
+    prompt: Annotated[
+        str | None,
+        typer.Argument(metavar="[PROMPT|-]", help="The text to go on from; - reads it from stdin."),
+    ] = None,
+    prompt_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompt-file",
+            metavar="FILE",
+            help="Read the prompt from a file. As with -, one newline at its end is left off.",
+            rich_help_panel=PROMPT,
+        ),
+    ] = None,
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            metavar="",
+            help="The prompt is a message to answer, in the model's chat template.",
+            rich_help_panel=PROMPT,
+        ),
+    ] = False,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system",
+            metavar="TEXT",
+            help="The system message, with --chat.",
+            rich_help_panel=PROMPT,
+        ),
+    ] = None,
+    compare_: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Decode plainly first, with the same seed, then speculatively; show both.",
+            metavar="",
+            rich_help_panel=DRAFTING,
+        ),
+    ] = False,
+    *,
+    settings: Settings,
+) -> None:
+    """Complete a text.
+
+    On a terminal the answer streams, with the kinds of its tokens in colours and shapes; on a pipe
+    it is the text and nothing else.
+
+    Examples:
+
+      forerun generate "Once upon a time" -n 64 --temperature 0
+
+      forerun generate --chat "Why is the sky blue?" --seed 7 --compare
+
+      git diff | forerun generate - --chat --system "Summarise this change." --json
+
+    Ctrl-C ends the answer and keeps what is there; twice leaves at once.
+    """
+    settings.check()
+    if compare_ and settings.plain:
+        raise OptionError("--compare needs a drafter and --num-draft above 0: else both are plain")
+    if system is not None and not chat:
+        raise OptionError("--system goes with --chat; without it the prompt is plain text")
+    asked = _prompt(prompt, prompt_file, system, chat)
+    predicted = settings.predicted_text()
+    screen = Screen(no_color=settings.no_color)
+    with (
+        logging_to(settings.verbose, settings.log_file),
+        TraceFile(settings.trace) as trace,
+    ):
+        session = Session(settings, screen, trace, predicted)
+        error = compare(session, asked) if compare_ else _single(session, asked)
+    if error is not None:
+        screen.error(str(error))
+        raise typer.Exit(1)
+
+
+def _single(session: Session, prompt: Prompt) -> Exception | None:
+    screen, as_json = session.screen, session.settings.json
+    if not as_json and not session.settings.plain:
+        screen.legend()
+    done = session.answer(prompt, show=not as_json)
+    if as_json:
+        screen.line(json.dumps(as_dict(done), ensure_ascii=False))
+    else:
+        screen.line()
+        if screen.terminal:
+            screen.line(f"\n{summary(done)}", DIM)
+    return done.error
+
+
+def _prompt(text: str | None, file: Path | None, system: str | None, chat: bool) -> Prompt:
+    if text is not None and file is not None:
+        raise OptionError("two prompts: give either PROMPT or --prompt-file, not both")
+    if file is not None:
+        text = without_last_newline(read_text("--prompt-file", file))
+    elif text == "-":
+        text = without_last_newline(read_stdin())
+    elif text is None:
+        raise OptionError("no prompt: give PROMPT, - for standard input, or --prompt-file FILE")
+    if not chat:
+        return text
+    messages: list[dict[str, Any]] = [{"role": "user", "content": text}]
+    return messages if system is None else [{"role": "system", "content": system}, *messages]

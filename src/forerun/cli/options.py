@@ -1,0 +1,268 @@
+"""The options that `generate` and `chat` share, each written once: `Settings`.
+
+A command takes `settings: Settings`; `command` shows typer its fields as options in their place.
+`sampling()` and `loading()` say what the options mean, under the library's names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from forerun.cli.cores import usable_cores
+from forerun.cli.values import number, parse_biases, parse_size, read_text, whole
+from forerun.drafters import DRAFTERS
+from forerun.engine.request import AUTO, checked_num_draft
+from forerun.errors import OptionError, UnknownNameError
+from forerun.sampling import SamplingParams
+from forerun.verifiers import VERIFIERS
+
+
+def _option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, **more)
+
+
+PROMPT, DRAFTING = "Prompt", "Drafting: changes the speed, never the law"
+_MODEL, _LAW = "Model", "Sampling"
+_END, _OUT = "Ending", "Output"
+_OWN = "\\[default: the model's own, else {}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What was asked for on the command line. None: not given."""
+
+    # fmt: off
+    model: Annotated[str, _option(
+        _MODEL, "-m", "--model", metavar="NAME|PATH",
+        help="A named model, a GGUF file, a model folder, or a hub id.",
+    )] = "smollm2"
+    dtype: Annotated[str, _option(
+        _MODEL, "--dtype", metavar="NAME",
+        help="Numbers the model computes in: float32, bfloat16 or float64.",
+    )] = "float32"
+    device: Annotated[str, _option(
+        _MODEL, "--device", metavar="NAME", help="Where the model runs: cpu or cuda.",
+    )] = "cpu"
+    threads: Annotated[int | None, _option(
+        _MODEL, "-t", "--threads", parser=whole, metavar="N",
+        help="Threads of a pass. \\[default: the physical cores this process may use]",
+    )] = None
+    context: Annotated[int | None, _option(
+        _MODEL, "-c", "--context", parser=whole, metavar="N",
+        help="Most tokens of prompt and answer. \\[default: all the model can]",
+    )] = None
+    max_memory: Annotated[str | None, _option(
+        _MODEL, "--max-memory", metavar="SIZE",
+        help="Most memory of each model's cache, such as 2GiB. \\[default: no limit]",
+    )] = None
+
+    drafter: Annotated[str | None, _option(
+        DRAFTING, "--drafter", metavar="NAME",
+        help="Who guesses ahead: none, model, ngram, suffix or prediction. \\[default: suffix; "
+        "model with --draft-model, prediction with --prediction-file]",
+    )] = None
+    draft_model: Annotated[str | None, _option(
+        DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model that numbers its "
+        "tokens alike.",
+    )] = None
+    prediction_file: Annotated[Path | None, _option(
+        DRAFTING, "--prediction-file", metavar="FILE", help="A text that the answer will resemble, "
+        "such as the old version of a file.",
+    )] = None
+    num_draft: Annotated[int, _option(
+        DRAFTING, "-k", "--num-draft", parser=whole, metavar="N",
+        help="Tokens guessed per target pass; 0: none.",
+    )] = 4
+    verifier: Annotated[str, _option(
+        DRAFTING, "--verifier", metavar="NAME",
+        help="How guesses are judged: auto, rejection, block or coupled. auto takes coupled for "
+        "greedy and seeded text, which then is the same with any drafter.",
+    )] = AUTO
+
+    temperature: Annotated[float | None, _option(
+        _LAW, "--temperature", parser=number, metavar="T",
+        help=f"0 is greedy. {_OWN.format('1.0')}",
+    )] = None
+    top_k: Annotated[int | None, _option(
+        _LAW, "--top-k", parser=whole, metavar="N",
+        help=f"Only the N likeliest; 0: off. {_OWN.format('off')}",
+    )] = None
+    top_p: Annotated[float | None, _option(
+        _LAW, "--top-p", parser=number, metavar="P",
+        help=f"Only the likeliest that reach P together; 1: off. {_OWN.format('off')}",
+    )] = None
+    min_p: Annotated[float | None, _option(
+        _LAW, "--min-p", parser=number, metavar="P",
+        help=f"Only those at least P times as likely as the first; 0: off. {_OWN.format('off')}",
+    )] = None
+    repetition_penalty: Annotated[float | None, _option(
+        _LAW, "--repetition-penalty", parser=number, metavar="R",
+        help=f"Above 1: fewer tokens of prompt and answer again. {_OWN.format('1.0')}",
+    )] = None
+    presence_penalty: Annotated[float | None, _option(
+        _LAW, "--presence-penalty", parser=number, metavar="A",
+        help="Off the logit of each token of the answer. \\[default: 0]",
+    )] = None
+    frequency_penalty: Annotated[float | None, _option(
+        _LAW, "--frequency-penalty", parser=number, metavar="A",
+        help="The same, times its count in the answer. \\[default: 0]",
+    )] = None
+    logit_bias: Annotated[list[str] | None, _option(
+        _LAW, "--logit-bias", metavar="ID=NUMBER", help="Added to a token's logit. Repeatable.",
+    )] = None
+    ban: Annotated[list[int] | None, _option(
+        _LAW, "--ban", parser=whole, metavar="ID",
+        help="A token that is never written. Repeatable.",
+    )] = None
+    seed: Annotated[int | None, _option(
+        _LAW, "--seed", parser=whole, metavar="N",
+        help="The same seed, the same text. \\[default: a fresh one]",
+    )] = None
+
+    max_tokens: Annotated[int, _option(
+        _END, "-n", "--max-tokens", parser=whole, metavar="N", help="Most tokens of an answer.",
+    )] = 256
+    min_tokens: Annotated[int | None, _option(
+        _END, "--min-tokens", parser=whole, metavar="N",
+        help="The answer cannot end before. \\[default: 0]",
+    )] = None
+    stop: Annotated[list[str] | None, _option(
+        _END, "--stop", metavar="TEXT", help="Ends the answer, before it. Repeatable.",
+    )] = None
+    stop_id: Annotated[list[int] | None, _option(
+        _END, "--stop-id", parser=whole, metavar="ID",
+        help="A token that ends the answer. Repeatable.",
+    )] = None
+
+    json: Annotated[bool, _option(
+        _OUT, "--json", metavar="", help="One JSON object on standard output for each answer.",
+    )] = False
+    trace: Annotated[Path | None, _option(
+        _OUT, "--trace", metavar="FILE", help="What happened in each round, a JSON line each.",
+    )] = None
+    verbose: Annotated[int, _option(
+        _OUT, "-v", "--verbose", count=True, metavar="", show_default=False,
+        help="Say more, on standard error; -vv: tracebacks too.",
+    )] = 0
+    log_file: Annotated[Path | None, _option(
+        _OUT, "--log-file", metavar="FILE", help="Append the log to a file.",
+    )] = None
+    no_color: Annotated[bool, _option(
+        _OUT, "--no-color", metavar="",
+        help="No colours or styles; NO_COLOR in the environment does the same.",
+    )] = False
+    # fmt: on
+
+    def check(self) -> None:
+        """Raise OptionError for what is wrong whatever the model, before anything is loaded."""
+        checked_num_draft(self.num_draft)
+        for name in ("threads", "context"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise OptionError(f"--{name} must be at least 1, not {value}")
+        if self.verifier not in (AUTO, *VERIFIERS):
+            raise UnknownNameError.of("verifier", self.verifier, [AUTO, *VERIFIERS])
+        if self.drafter is not None and self.drafter not in DRAFTERS:
+            raise UnknownNameError.of("drafter", self.drafter, DRAFTERS)
+        for option, value, goes_with in (
+            ("--draft-model", self.draft_model, "model"),
+            ("--prediction-file", self.prediction_file, "prediction"),
+        ):
+            if value is not None and self.drafter_name != goes_with:
+                raise OptionError(
+                    f"{option} goes with --drafter {goes_with}, not with --drafter "
+                    f"{self.drafter_name}"
+                )
+            if value is None and self.drafter_name == goes_with:
+                raise OptionError(f"--drafter {goes_with} needs {option}")
+        SamplingParams.of(self.sampling())
+        self.loading()
+
+    @property
+    def drafter_name(self) -> str:
+        if self.drafter is not None:
+            return self.drafter
+        if self.draft_model is not None:
+            return "model"
+        return "suffix" if self.prediction_file is None else "prediction"
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing will be drafted."""
+        return self.drafter_name == "none" or self.num_draft == 0
+
+    def predicted_text(self) -> str | None:
+        """What --prediction-file holds."""
+        if self.prediction_file is None:
+            return None
+        return read_text("--prediction-file", self.prediction_file)
+
+    def sampling(self) -> dict[str, Any]:
+        """The sampling keywords that were given, under the library's names."""
+        renamed = {"banned": self.ban, "stop_ids": self.stop_id, "stop": self.stop}
+        if self.logit_bias:
+            renamed["logit_bias"] = parse_biases(self.logit_bias)  # type: ignore[assignment]
+        alike = (
+            "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty",
+            "frequency_penalty", "seed", "max_tokens", "min_tokens",
+        )  # fmt: skip
+        given = {name: getattr(self, name) for name in alike} | renamed
+        return {name: value for name, value in given.items() if value not in (None, [])}
+
+    def loading(self) -> dict[str, Any]:
+        """Keywords of `load_model`."""
+        limit = self.max_memory
+        return {
+            "dtype": self.dtype,
+            "device": self.device,
+            "threads": usable_cores() if self.threads is None else self.threads,
+            "context": self.context,
+            "max_memory": None if limit is None else parse_size("--max-memory", limit),
+        }
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """`function(…, settings)` with the fields of `Settings` as options in its signature."""
+    own_hints = get_type_hints(function, include_extras=True)
+    hints = get_type_hints(Settings, include_extras=True)
+    own = [p for p in inspect.signature(function).parameters.values() if p.name != "settings"]
+    shown = [p.replace(annotation=own_hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
+    for field in fields(Settings):
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        shown.append(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=hints[field.name],
+            )
+        )
+
+    def run(**values: Any) -> None:
+        settings = Settings(**{field.name: values.pop(field.name) for field in fields(Settings)})
+        function(**values, settings=settings)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
+
+
+_SPOKEN = {f.name: "--" + f.name.replace("_", "-") for f in fields(Settings) if f.name != "model"}
+_SPOKEN |= {"banned": "--ban", "stop_ids": "--stop-id"}
+
+
+def spoken(message: str) -> str:
+    """A library's message with its keywords under the names of options."""
+    first, _, rest = message.partition(" ")
+    message = f"{_SPOKEN.get(first, first)} {rest}" if rest else message
+    for name in sorted((n for n in _SPOKEN if "_" in n), key=len, reverse=True):
+        message = re.sub(rf"(?<![\w-]){name}\b", _SPOKEN[name], message)
+    return message

@@ -1,0 +1,48 @@
+"""A completion for people, in a line, and for programs, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from forerun.cli.values import counted
+from forerun.engine import Completion
+
+
+def tokens_per_second(done: Completion) -> float:
+    """Over drafting, target passes and verification; reading the prompt is not counted."""
+    stats = done.stats
+    seconds = stats.draft_seconds + stats.target_seconds + stats.verify_seconds
+    return stats.tokens / seconds if seconds > 0 else 0.0
+
+
+def summary(done: Completion) -> str:
+    """How much, how well, how fast, and how it ended if not by itself."""
+    stats = done.stats
+    tokens, passes = (
+        counted(stats.tokens, "token"),
+        counted(stats.rounds, "target pass", "target passes"),
+    )
+    parts = [f"{tokens} in {passes}: {stats.tokens_per_pass:.2f} tokens per pass"]
+    parts.append(f"acceptance {stats.acceptance_rate:.0%}" if stats.drafted else "nothing drafted")
+    parts.append(f"{tokens_per_second(done):.1f} tokens/s")
+    if done.finish_reason not in ("stop", "length"):
+        parts.append(done.finish_reason)
+    return " · ".join(parts)
+
+
+def as_dict(done: Completion) -> dict[str, Any]:
+    """The public names of `done`, for json.dumps."""
+    error = done.error
+    return {
+        "text": done.text,
+        "tokens": done.tokens,
+        "finish_reason": done.finish_reason,
+        "prompt": done.prompt,
+        "seed": done.seed,
+        "verifier": done.verifier,
+        "stats": done.stats.to_dict(),
+        "usage": done.usage,
+        "trace": [json.loads(record.to_json()) for record in done.trace],
+        "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
+    }

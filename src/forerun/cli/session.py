@@ -1,0 +1,113 @@
+"""From settings to an engine that is ready, and one answer after another out of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forerun.cli.interrupts import Interrupts
+from forerun.cli.options import Settings
+from forerun.cli.report import summary
+from forerun.cli.screen import Screen
+from forerun.cli.trace_file import TraceFile
+from forerun.drafters import DRAFTERS, ModelDrafter, PredictionDrafter
+from forerun.drafters.base import Drafter
+from forerun.engine import Completion, Engine
+from forerun.engine.request import Prompt
+from forerun.errors import ForerunError, OptionError
+from forerun.models.base import Model
+from forerun.models.load import load_model
+from forerun.sampling import SamplingOptions
+
+log = logging.getLogger("forerun")
+
+
+def cache_folder() -> Path | None:
+    """FORERUN_CACHE, or None: the user's cache."""
+    folder = os.environ.get("FORERUN_CACHE")
+    return Path(folder) if folder else None
+
+
+class Session:
+    """An engine for `settings`, and where its answers go.
+
+    Raises what is wrong with the settings, the files they name, and the models.
+    """
+
+    def __init__(self, settings: Settings, screen: Screen, trace: TraceFile, predicted: str | None):
+        self.settings, self.screen = settings, screen
+        self._trace = trace
+        self._answers = 0
+        self.target = self._load(settings.model)
+        self.engine = Engine(
+            self.target,
+            self._drafter(predicted),
+            verifier=settings.verifier,
+            num_draft=settings.num_draft,
+        )
+        self.sampling = {**own_defaults(self.target), **settings.sampling()}
+        log.info("sampling: %s", self.sampling)
+
+    def answer(
+        self,
+        prompt: Prompt,
+        options: Mapping[str, Any] | None = None,
+        *,
+        show: bool = True,
+    ) -> Completion:
+        """One answer, shown as it comes where `show`, and traced.
+
+        Ctrl-C ends it ("cancelled"). An error after the first token is in `done.error`, beside the
+        text so far; earlier ones are raised.
+        """
+        options = {**self.sampling, **(options or {})}
+        shown = 0
+        with Interrupts() as interrupts, self.engine.stream(prompt, **options) as stream:
+            try:
+                for piece in stream:
+                    self._trace.write(piece.round, self._answers)
+                    for text, kind in piece.parts if show else ():
+                        self.screen.write(text, kind)
+                        shown += len(text)
+                    if interrupts.pressed:
+                        break
+            except ForerunError:
+                if stream.done is None:
+                    raise
+            if stream.done is None:
+                stream.cancel()
+            done = stream.done
+        assert done is not None
+        if show:
+            self.screen.write(done.text[shown:], done.trace[-1].kinds[-1] if done.trace else None)
+        self._answers += 1
+        log.info("%s", summary(done))
+        return done
+
+    def _load(self, name: str) -> Model:
+        with self.screen.working(f"loading {name}") as fetched:
+            model = load_model(
+                name, cache=cache_folder(), progress=fetched, **self.settings.loading()
+            )
+        context = "any number of" if model.context is None else model.context
+        log.info("%s: %d token ids, context of %s tokens", model.name, model.vocab_size, context)
+        return model
+
+    def _drafter(self, predicted: str | None) -> Drafter | None:
+        if self.settings.drafter_name == "model":
+            assert self.settings.draft_model is not None
+            return ModelDrafter(self._load(self.settings.draft_model))
+        if self.settings.drafter_name == "prediction":
+            if self.target.tokenizer is None:
+                raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")
+            return PredictionDrafter(self.target.tokenizer.encode(predicted or ""))
+        return DRAFTERS[self.settings.drafter_name]()
+
+
+def own_defaults(model: Model) -> dict[str, Any]:
+    """What the model's authors recommend to sample with, where they say."""
+    recommended = getattr(model, "generation_defaults", None) or {}
+    return {k: v for k, v in recommended.items() if k in SamplingOptions.__annotations__}

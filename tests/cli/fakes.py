@@ -1,0 +1,88 @@
+"""A model for the command line's tests: characters as tokens, a law that is quick to compute.
+
+`-m fake` writes a sentence over and over, with slips. What follows the name makes it misbehave:
+
+    fake:context=64     a small context          fake:slow      a tenth of a second a pass
+    fake:nan=10         NaN logits from the 10th token of a text on
+    fake:ids            no tokenizer             fake:esc       writes escape codes
+    fake:broken         an error that is not forerun's own
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+import numpy as np
+
+from forerun.errors import TemplateError
+from forerun.models import load
+from forerun.models.tabular import TabularModel
+
+ALPHABET = "\n abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?<>|/:0123456789\x1b[é"
+EOS = len(ALPHABET)
+V = EOS + 1
+SENTENCE = "the cat sat on the mat, and the cat ran. "
+
+
+class Tokenizer:
+    """Characters; <|user|> and the like are letters here."""
+
+    vocab_size, bos, adds_bos = V, None, False
+    eos = frozenset({EOS})
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        return [ALPHABET.index(c) if c in ALPHABET else ALPHABET.index("?") for c in text]
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        if messages[-1]["content"] == "refuse":
+            raise TemplateError("the chat template refuses these messages: told to")
+        return self.encode("".join(f"<{m['role']}>{m['content']}\n" for m in messages))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(ALPHABET[i] for i in ids if i != EOS)
+
+    def stream(self) -> SimpleNamespace:
+        return SimpleNamespace(push=lambda token: self.decode([token]))
+
+
+class FakeModel(TabularModel):
+    """Keeps the prompts it was given in `asked`, as text."""
+
+    def __init__(self, quirks: Mapping[str, str]) -> None:
+        self.quirks = quirks
+        context = int(quirks["context"]) if "context" in quirks else None
+        super().__init__(self._law, V, EOS, context=context, name="fake")
+        self.tokenizer = None if "ids" in quirks else Tokenizer()
+        self.generation_defaults = {"temperature": 0.8} if "defaults" in quirks else {}
+
+    def extend(self, steps):
+        if "slow" in self.quirks:
+            time.sleep(0.1)
+        if "broken" in self.quirks:
+            raise RuntimeError("out of luck")
+        rows = super().extend(steps)
+        limit = int(self.quirks.get("nan", 10**9))
+        for step, logits in zip(steps, rows):
+            if len(logits) and self.length(step.slot) > limit:
+                logits[-1, 0] = np.nan
+        return rows
+
+    def _law(self, prefix: tuple[int, ...]) -> np.ndarray:
+        p = np.full(V, 1e-4)
+        p[EOS] = 0.0
+        text = "".join(ALPHABET[i] for i in prefix[-2:] if i != EOS)
+        at = SENTENCE.find(text)
+        following = "\x1b" if "esc" in self.quirks else SENTENCE[(at + 2) % len(SENTENCE)]
+        p[ALPHABET.index(following)] = 1.0
+        p[ALPHABET.index(SENTENCE[len(prefix) % 7])] += 0.3
+        return p / p.sum()
+
+
+def load_model(name, **settings):
+    """In place of `models.load.load_model`."""
+    first, *quirks = str(name).split(":")
+    if first != "fake":
+        return load.load_model(name, **settings)
+    return FakeModel({q.split("=")[0]: q.split("=")[-1] for q in quirks})
