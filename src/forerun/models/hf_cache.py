@@ -9,7 +9,8 @@ every key too: the window is in the mask, so a rollback across it finds what it 
 half or more, in pages, never by concatenation per step.
 
 Positions past a slot's length may hold rejected tokens, NaN among them. A mask does not stop NaN
-(0 · NaN = NaN), so whatever a pass can reach past a slot's length is set to zero first.
+(0 · NaN = NaN), so whatever a pass can reach past a slot's length is set to zero first. Between the
+new tokens of one slot in one pass nothing stops it: there a NaN spoils all rows of that slot.
 
 What this module does not know: token ids, masks, what a layer does with its keys.
 """
