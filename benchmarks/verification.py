@@ -2,8 +2,9 @@
 
     python benchmarks/verification.py [--vocabulary 152000] [--rows 8] [--top-p 0.95]
 
-Prints medians (and ranges) in milliseconds over interleaved repeats, for logits as peaked as a language
-model's and for flat ones. The drafts are drawn from a law near the target's, so that some are accepted.
+Prints medians (and ranges) in milliseconds over interleaved repeats, for logits as peaked as a
+language model's and for flat ones. The drafts are drawn from a law near the target's, so that some
+are accepted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def logits_of(shape: tuple[int, int], kind: str, rng: np.random.Generator) -> np
     return noise + 3 * rng.gumbel(size=shape).astype(np.float32) if kind == "peaked" else noise
 
 
-def one(name: str, p_logits: np.ndarray, q_logits: np.ndarray, params: SamplingParams, seed: int) -> float:
+def one(
+    name: str, p_logits: np.ndarray, q_logits: np.ndarray, params: SamplingParams, seed: int
+) -> float:
     """Seconds of one verification; drafting is done before the clock starts."""
     rows = len(p_logits)
     nothing = History((0,), 1)
@@ -71,9 +74,14 @@ def main() -> None:
                     seconds = one(name, p, q, SamplingParams(top_p=top_p), seed)
                     if seed >= 3:
                         times.setdefault((name, kind, top_p), []).append(seconds * 1e3)
-    print(f"V = {options.vocabulary}, {options.rows} rows, float32, one core; ms: median (min to max)")
+    print(
+        f"V = {options.vocabulary}, {options.rows} rows, float32, one core; ms: median (min to max)"
+    )
     for (name, kind, top_p), ms in times.items():
-        print(f"{name:10} {kind:7} top-p {top_p:<5} {statistics.median(ms):6.2f} ({min(ms):.2f} to {max(ms):.2f})")
+        print(
+            f"{name:10} {kind:7} top-p {top_p:<5} "
+            f"{statistics.median(ms):6.2f} ({min(ms):.2f} to {max(ms):.2f})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """forerun: speculative decoding that is lossless, and proves it.
 
-    engine = forerun.load("smollm2", drafter="suffix")
-    done = engine.generate("Once upon a time", max_tokens=64, temperature=0.8, seed=7)
+engine = forerun.load("smollm2", drafter="suffix")
+done = engine.generate("Once upon a time", max_tokens=64, temperature=0.8, seed=7)
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ def load(
         raise OptionError(f"draft_model goes with drafter 'model', not with {drafter!r}")
     target = model if isinstance(model, Model) else load_model(model, **settings)
     if draft_model is not None:
-        small = draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
+        small = (
+            draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
+        )
         drafter = ModelDrafter(small)
     return Engine(
         target,

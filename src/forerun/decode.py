@@ -77,10 +77,11 @@ class Generation:
 
 def read_prompt(g: Generation, target: Model) -> None:
     """Cache all of the prompt but its last id, which the first round reads."""
-    while (cached := target.length(g.slot)) < len(g.ids) - 1:
-        chunk = g.ids[cached : min(cached + PROMPT_CHUNK, len(g.ids) - 1)]
+    end = len(g.ids) - 1
+    for start in range(target.length(g.slot), end, PROMPT_CHUNK):
+        chunk = g.ids[start : min(start + PROMPT_CHUNK, end)]
         target.extend([Step(slot=g.slot, tokens=chunk, rows=0)])
-        target.keep(g.slot, cached + len(chunk))
+        target.keep(g.slot, start + len(chunk))
 
 
 def decode_round(
@@ -178,9 +179,7 @@ def _step(g: Generation, proposal: Proposal) -> Step:
     """The last id, then the drafts: node i is token i + 1 of the step."""
     tree = proposal.tree
     parents = None if tree.is_chain else (-1, *(parent + 1 for parent in tree.parents))
-    return Step(
-        slot=g.slot, tokens=(g.ids[-1], *tree.tokens), parents=parents, rows=len(tree) + 1
-    )
+    return Step(slot=g.slot, tokens=(g.ids[-1], *tree.tokens), parents=parents, rows=len(tree) + 1)
 
 
 def _check(g: Generation, request: DraftRequest, proposal: Proposal) -> None:

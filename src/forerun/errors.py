@@ -4,14 +4,14 @@
     ├── OptionError (ValueError)        a keyword or option has a value it cannot have
     │   └── UnknownNameError            no model, drafter, verifier of that name
     ├── PromptError (ValueError)        the prompt cannot be used: empty, ids out of range, too long
-    ├── LawError (ValueError)           logits do not make a law: NaN, +inf, nothing left after masks
+    ├── LawError (ValueError)           logits make no law: NaN, +inf, nothing left after masks
     ├── CapabilityError                 a model or drafter lacks what the chosen parts need
     ├── VocabularyError (ValueError)    draft and target number their tokens differently
     ├── CacheError (ValueError)         a cache was asked to keep what it does not hold, or is full
-    ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of a kind we cannot read
+    ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of an unknown kind
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
-    ├── KeyReuseError                   a key of the random source was used twice (never a user's fault)
+    ├── KeyReuseError                   a random key was used twice (never a user's fault)
     └── MissingExtraError (ImportError) an optional library is not installed; names the extra
 
 Messages hold the offending value and the nearest right one. `assert` is for invariants only.

@@ -63,7 +63,8 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+        stop: Any = self.stop
+        set_(self, "stop", (stop,) if isinstance(stop, str) else tuple(stop))
         set_(self, "processors", tuple(self.processors))
         set_(self, "logit_bias", {_id("logit_bias", k): v for k, v in self.logit_bias.items()})
         for name in ("banned", "stop_ids", "eos"):
@@ -115,14 +116,17 @@ def _number(params: SamplingParams, name: str) -> float:
 def _whole(params: SamplingParams, name: str, least: int, why: str) -> None:
     value = getattr(params, name)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OptionError(f"{name} must be a whole number of at least {least} ({why}), not {value!r}")
+        raise OptionError(
+            f"{name} must be a whole number of at least {least} ({why}), not {value!r}"
+        )
 
 
 def _check(params: SamplingParams) -> None:
     temperature = _number(params, "temperature")
     if temperature < 0 or 0 < temperature < 1e-6:
         raise OptionError(
-            f"temperature must be 0 (greedy) or at least 1e-6, not {temperature!r}; 1.0 leaves the law as it is"
+            f"temperature must be 0 (greedy) or at least 1e-6, not {temperature!r}; "
+            "1.0 leaves the law as it is"
         )
     if not 0 < _number(params, "top_p") <= 1:
         raise OptionError(f"top_p must be above 0 and at most 1 (1 is off), not {params.top_p!r}")
@@ -136,7 +140,9 @@ def _check(params: SamplingParams) -> None:
         _number(params, name)
     for i, bias in params.logit_bias.items():
         if isinstance(bias, bool) or not isinstance(bias, (int, float)) or not math.isfinite(bias):
-            raise OptionError(f"logit_bias[{i}] must be a finite number, not {bias!r}; to forbid an id, use banned")
+            raise OptionError(
+                f"logit_bias[{i}] must be finite, not {bias!r}; to forbid an id, use banned"
+            )
     _whole(params, "top_k", 0, "0 is off")
     _whole(params, "min_tokens", 0, "0 is off")
     _whole(params, "max_tokens", 1, "the least that can be generated")
@@ -151,7 +157,11 @@ def _check(params: SamplingParams) -> None:
     if seed is not None and (
         isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**128
     ):
-        raise OptionError(f"seed must be None (fresh) or a whole number from 0 below 2**128, not {seed!r}")
+        raise OptionError(
+            f"seed must be None (fresh) or a whole number from 0 below 2**128, not {seed!r}"
+        )
     for processor in params.processors:
         if not callable(processor):
-            raise OptionError(f"processors must be functions (ids, logits) -> logits, not {processor!r}")
+            raise OptionError(
+                f"processors must be functions (ids, logits) -> logits, not {processor!r}"
+            )

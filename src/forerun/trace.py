@@ -1,7 +1,8 @@
 """What happened in a round, as one record; statistics are folds over such records.
 
-One JSON schema, versioned, serves files, streams and the page: `Round.to_json` and `Round.from_json`,
-one object a line. Fields that were not recorded are absent from a line, never a sentinel.
+One JSON schema, versioned, serves files, streams and the page: `Round.to_json` and
+`Round.from_json`, one object a line. Fields that were not recorded are absent from a line, never a
+sentinel.
 
 What this module does not know: models, laws, how tokens were judged.
 """
@@ -36,7 +37,8 @@ class Drafted:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Seconds of a round: this request's share of drafting and of the target pass, and verifying."""
+    """Seconds of a round: this request's share of drafting and of the target pass, and
+    verifying."""
 
     draft: float
     target: float
@@ -54,7 +56,9 @@ class Round:
     drafted: tuple[Drafted, ...]
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]  # of each of `tokens`
-    head: tuple[tuple[int, float], ...] | None = None  # likeliest ids of the law behind the last draw
+    head: tuple[tuple[int, float], ...] | None = (
+        None  # likeliest ids of the law behind the last draw
+    )
     times: Times
 
     def to_json(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from forerun.drafters.base import Drafter
 from forerun.models.tabular import TabularModel
 
 
-def table(vocabulary: int, seed: int, *, zeros: bool = False) -> Callable[[tuple[int, ...]], list[float]]:
-    """A law that depends on the whole prefix. `zeros`: some tokens have none after some prefixes."""
+def table(
+    vocabulary: int, seed: int, *, zeros: bool = False
+) -> Callable[[tuple[int, ...]], list[float]]:
+    """A law that depends on the whole prefix. `zeros`: some tokens have none after some
+    prefixes."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def next_law(prefix: tuple[int, ...]) -> list[float]:
         rng = np.random.default_rng([seed, vocabulary, *prefix])
         p = rng.dirichlet(np.full(vocabulary, 0.8))
@@ -43,9 +46,16 @@ def drafters(vocabulary: int) -> dict[str, Callable[[], Drafter | None]]:
         "model": lambda: ModelDrafter(draft_model(vocabulary)),
         "model, other controls": lambda: ModelDrafter(
             draft_model(vocabulary),
-            sampling={"temperature": 1.6, "top_k": 0, "top_p": 1.0, "min_p": 0.05, "banned": (),
-                      "repetition_penalty": 1.0, "frequency_penalty": 0.3},
-        ),  # fmt: skip
+            sampling={
+                "temperature": 1.6,
+                "top_k": 0,
+                "top_p": 1.0,
+                "min_p": 0.05,
+                "banned": (),
+                "repetition_penalty": 1.0,
+                "frequency_penalty": 0.3,
+            },
+        ),
         "model, greedy": lambda: ModelDrafter(draft_model(vocabulary), sampling={"temperature": 0}),
         "ngram": lambda: NgramDrafter(),
         "suffix": lambda: SuffixDrafter(),

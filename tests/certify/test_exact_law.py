@@ -1,14 +1,14 @@
 """The production loop's exact output law is Π p: total variation below 1e-12, by enumeration.
 
-In full: V = 2, horizon 3, every drafter × verifier × control, alone and in company. Each axis alone:
-V = 3, horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
+In full: V = 2, horizon 3, every drafter × verifier × control, alone and in company. Each axis
+alone: V = 3, horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
 """
 
 from __future__ import annotations
 
 import pytest
-from certify.tables import COMPANY, PROMPT, controls, draft_model, drafters, target
 
+from certify.tables import COMPANY, PROMPT, controls, draft_model, drafters, target
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import ModelDrafter
 from forerun.models.tabular import TabularModel
@@ -117,7 +117,9 @@ def test_processors_see_the_history_of_their_position():
     common = {"prompt": PROMPT, "max_tokens": 4, "processors": [no_repeat]}
     model = target(3)
     for verifier in VERIFIERS:
-        found = exact_law(model, ModelDrafter(draft_model(3)), verifier=verifier, num_draft=2, **common)
+        found = exact_law(
+            model, ModelDrafter(draft_model(3)), verifier=verifier, num_draft=2, **common
+        )
         assert total_variation(found, plain_law(model, **common)) < EXACT
 
 

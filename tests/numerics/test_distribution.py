@@ -111,7 +111,8 @@ def test_numpy_and_torch_agree_in_float32(case):
     except LawError:
         return
     b = law(torch.tensor(logits, dtype=torch.float32), params, history)
-    assert a.dtype == np.float32 and b.dtype == torch.float32
+    assert a.dtype == np.float32
+    assert b.dtype == torch.float32
     assert np.asarray(b) == pytest.approx(a, abs=2e-6)
 
 
@@ -137,7 +138,10 @@ def test_ties_go_to_the_lower_id(temperature):
 
 def test_top_p_keeps_the_smallest_set_that_reaches_it():
     logits = np.log(np.array([0.5, 0.25, 0.125, 0.125]))
-    kept = {t: int((law(logits, SamplingParams(top_p=t), NONE) > 0).sum()) for t in (0.4, 0.5, 0.51, 0.75, 0.76, 0.9)}
+    kept = {
+        t: int((law(logits, SamplingParams(top_p=t), NONE) > 0).sum())
+        for t in (0.4, 0.5, 0.51, 0.75, 0.76, 0.9)
+    }
     assert kept == {0.4: 1, 0.5: 1, 0.51: 2, 0.75: 2, 0.76: 3, 0.9: 4}
 
 

@@ -22,7 +22,9 @@ def test_uniforms_lie_strictly_inside():
     assert edge[0] == 2.0**-54
     assert edge[1] == 1 - 2.0**-53  # (k + ½)·2⁻⁵³ would round to 1
     assert 0 < edge[2] < 1
-    assert np.isfinite(-np.log1p(-edge)).all() and (-np.log1p(-edge) > 0).all()
+    exponentials = -np.log1p(-edge)
+    assert np.isfinite(exponentials).all()
+    assert (exponentials > 0).all()
 
 
 def test_uniforms_have_53_bits():
@@ -47,9 +49,16 @@ def test_noise_of_a_token_does_not_depend_on_how_many_are_asked_for():
 
 @pytest.mark.parametrize(
     "other",
-    [dict(seed=2), dict(seed=1 + 2**64), dict(completion=1), dict(epoch=1), dict(round_=1), dict(node=1),
-     dict(purpose=Purpose.DRAFT)],
-)  # fmt: skip
+    [
+        {"seed": 2},
+        {"seed": 1 + 2**64},
+        {"completion": 1},
+        {"epoch": 1},
+        {"round_": 1},
+        {"node": 1},
+        {"purpose": Purpose.DRAFT},
+    ],
+)
 def test_every_part_of_a_key_matters(other):
     def coin(seed=1, completion=0, epoch=0, round_=0, node=0, purpose=Purpose.ACCEPT):
         draws = at(seed, round_, completion=completion, epoch=epoch)
@@ -100,7 +109,11 @@ def test_laws_come_out_right_over_seeds(how):
     counts = np.zeros(5)
     for seed in range(20_000):
         draws = at(seed)
-        token = draws.race(law, (), Purpose.NEXT) if how == "race" else draws.draw(law, (-1, Purpose.NEXT))
+        token = (
+            draws.race(law, (), Purpose.NEXT)
+            if how == "race"
+            else draws.draw(law, (-1, Purpose.NEXT))
+        )
         counts[token] += 1
     assert counts[1] == 0
     kept = law > 0
@@ -110,7 +123,9 @@ def test_laws_come_out_right_over_seeds(how):
 def test_the_same_tokens_from_numpy_and_torch():
     law = np.random.default_rng(0).dirichlet(np.ones(300)).astype(np.float32)
     for seed in range(50):
-        assert at(seed).race(law, (), Purpose.NEXT) == at(seed).race(torch.tensor(law), (), Purpose.NEXT)
+        assert at(seed).race(law, (), Purpose.NEXT) == at(seed).race(
+            torch.tensor(law), (), Purpose.NEXT
+        )
         key = (-1, Purpose.NEXT)
         assert at(seed).draw(law, key) == at(seed).draw(torch.tensor(law), key)
 

@@ -19,7 +19,8 @@ def test_the_docstrings_example():
 def test_a_chain():
     tree = TokenTree.chain([4, 4, 6])
     assert tree.parents == (-1, 0, 1)
-    assert tree.is_chain and TokenTree().is_chain
+    assert tree.is_chain
+    assert TokenTree().is_chain
     assert len(NOTHING) == 0
 
 

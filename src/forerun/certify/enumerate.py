@@ -1,14 +1,16 @@
 """The exact output law of the production loop, by running it under every outcome of its randomness.
 
-`EnumeratedDraws` answers each `accept` and `draw` from a tape that is rewound and advanced until every
-branch was taken; each run of `decode_round` is weighted with the product of its branches'
-probabilities. At a round's end, branches that left the loop in the same state (committed tokens, cache
-slots, drafter, round counters) are merged and their weights added; a round itself is never shortened.
+`EnumeratedDraws` answers each `accept` and `draw` from a tape that is rewound and advanced until
+every branch was taken; each run of `decode_round` is weighted with the product of its branches'
+probabilities. At a round's end, branches that left the loop in the same state (committed tokens,
+cache slots, drafter, round counters) are merged and their weights added; a round itself is never
+shortened.
 
     law[y] = Σ over all ways the loop can write y          compare with  Π p(y_t | h, y_<t)
 
-No sampling, and no tolerance to tune: total variation below 1e-12 in float64, or it is wrong. A state is
-kept as its pickle; code (functions, classes, the models' `next_law`, processors) is shared, state is not.
+No sampling, and no tolerance to tune: total variation below 1e-12 in float64, or it is wrong. A
+state is kept as its pickle; code (functions, classes, the models' `next_law`, processors) is
+shared, state is not.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ Law = dict[tuple[int, ...], float]
 
 
 class Tape:
-    """A walk through a tree of choices, depth first: run, `advance`, run again, until it is False."""
+    """A walk through a tree of choices, depth first: run, `advance`, run again, until it is
+    False."""
 
     def __init__(self) -> None:
         self._branches: list[int] = []  # taken at each choice
@@ -81,8 +84,8 @@ class EnumeratedDraws:
     """A source of randomness in which every call is an independent choice on the tape.
 
     A target's race is one choice from p per position and prefix, remembered within the round (later
-    rounds start behind it); a drafter's race is an independent choice from q. That checks the emitted
-    law; coupling itself is proved by token equality with plain decoding.
+    rounds start behind it); a drafter's race is an independent choice from q. That checks the
+    emitted law; coupling itself is proved by token equality with plain decoding.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -143,8 +146,8 @@ def exact_law(
 
     `company` are further requests, (prompt, sampling), that run in the same rounds; a company's
     sampling may hold `max_tokens`, `num_draft` and `verifier` too. Cost grows with the number of
-    outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be plain
-    Python state (picklable); they are not changed. Raises what the loop raises.
+    outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be
+    plain Python state (picklable); they are not changed. Raises what the loop raises.
     """
     helper = find_drafter(drafter)
     if helper is not None:
@@ -186,9 +189,7 @@ def exact_law(
     return found
 
 
-def plain_law(
-    target: Model, *, prompt: Prompt = (0,), max_tokens: int, **sampling: Any
-) -> Law:
+def plain_law(target: Model, *, prompt: Prompt = (0,), max_tokens: int, **sampling: Any) -> Law:
     """Π p(y_t | h, y_<t) of every output y: what plain decoding writes, without the loop."""
     params = checked_params(target, {"max_tokens": max_tokens, **sampling})
     ids = prompt_ids(target, prompt)
@@ -247,7 +248,8 @@ class _Shared:
             pickler.dump(state)
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise CapabilityError(
-                f"exact_law snapshots target and drafter as plain Python state; this failed: {error}"
+                "exact_law snapshots target and drafter as plain Python state, which failed: "
+                f"{error}"
             ) from error
         return buffer.getvalue()
 

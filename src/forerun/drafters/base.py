@@ -5,9 +5,10 @@
     drafter.observe(slot, committed)        what the round added to the text
     drafter.end(slot)                       the request is over
 
-A drafter never chooses its randomness: it draws with `request.sample`, and reports as q the very law
-it handed over. It decides how far to guess from the prefix alone, never from the token in question.
-Where it cannot follow (its context is full, it has no match) it proposes less, or nothing.
+A drafter never chooses its randomness: it draws with `request.sample`, and reports as q the very
+law it handed over. It decides how far to guess from the prefix alone, never from the token in
+question. Where it cannot follow (its context is full, it has no match) it proposes less, or
+nothing.
 
 The contract suite in tests/drafters/contract.py runs once for each drafter.
 """

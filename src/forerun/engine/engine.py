@@ -1,14 +1,14 @@
 """The engine: requests in, tokens out, round by round.
 
-A minimal one: requests of a call wait in order for one of `max_batch` slots, and those that run share
-every round. Calls from several threads take turns round by round.
+A minimal one: requests of a call wait in order for one of `max_batch` slots, and those that run
+share every round. Calls from several threads take turns round by round.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Any, Unpack
@@ -88,9 +88,13 @@ class Engine:
             return
         abilities, traits = self.target.abilities, self.drafter.traits
         if not abilities.rollback:
-            raise CapabilityError(f"{self.target.name} cannot roll back, so it cannot verify drafts")
+            raise CapabilityError(
+                f"{self.target.name} cannot roll back, so it cannot verify drafts"
+            )
         if not traits.chain and not abilities.trees:
-            raise CapabilityError(f"{self.target.name} reads no trees, {self.drafter.name} drafts them")
+            raise CapabilityError(
+                f"{self.target.name} reads no trees, {self.drafter.name} drafts them"
+            )
         self.drafter.check(self.target)
 
     # ------------------------------------------------------------------ calls
@@ -113,7 +117,11 @@ class Engine:
         """
         if isinstance(prompts, (str, bytes)):
             raise OptionError("generate_batch takes a list of prompts; for one prompt use generate")
-        each = [params or {}] * len(prompts) if params is None or isinstance(params, Mapping) else params
+        each = (
+            [params or {}] * len(prompts)
+            if params is None or isinstance(params, Mapping)
+            else params
+        )
         if len(each) != len(prompts):
             raise OptionError(f"{len(prompts)} prompts but {len(each)} params: give one for each")
         requests = [self._request(i, *pair) for i, pair in enumerate(zip(prompts, each))]
@@ -140,7 +148,10 @@ class Engine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -159,7 +170,7 @@ class Engine:
             num_draft=self.num_draft,
         )
 
-    def _run(self, requests: Sequence[Request]) -> Iterator[Progress]:
+    def _run(self, requests: Sequence[Request]) -> Generator[Progress, None, None]:
         """Rounds until every request has ended; closing the iterator frees what still runs."""
         waiting = deque(requests)
         running: dict[int, tuple[Request, Generation]] = {}  # by slot
@@ -196,7 +207,7 @@ class Engine:
         return progress
 
     def _admit(self, request: Request, running: dict[int, tuple[Request, Generation]]) -> bool:
-        """Open a slot and read the prompt; False where there is no memory until others have ended."""
+        """Open a slot and read the prompt; False where memory is short until others have ended."""
         try:
             g = open_generation(self.target, self.drafter, request)
         except CacheError:
@@ -219,7 +230,7 @@ class Stream(Iterator[Piece]):
     `cancel()` ends it after the current round; leaving a `with` block or dropping it does too.
     """
 
-    def __init__(self, request: Request, progress: Iterator[Progress]) -> None:
+    def __init__(self, request: Request, progress: Generator[Progress, None, None]) -> None:
         self._request = request
         self._progress = progress
         self._trace: list[Round] = []
@@ -253,14 +264,17 @@ class Stream(Iterator[Piece]):
         if self.done is None and (g := self._generation) is not None:
             g.finish_reason = "cancelled"
             self._end(g)
-        self._progress.close()  # type: ignore[attr-defined]
+        self._progress.close()
         return self.done
 
     def __enter__(self) -> Stream:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self.cancel()
 

@@ -99,7 +99,8 @@ def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
         )
     if bad := [i for i in ids if not 0 <= i < target.vocab_size]:
         raise PromptError(
-            f"token id {bad[0]} is not in the vocabulary of {target.name}: 0 to {target.vocab_size - 1}"
+            f"token id {bad[0]} is not in the vocabulary of {target.name}: "
+            f"0 to {target.vocab_size - 1}"
         )
     if target.context is not None and len(ids) >= target.context:
         raise PromptError(
@@ -181,7 +182,7 @@ def make_request(
 ) -> Request:
     """Check a request against model and drafter; nothing is allocated yet.
 
-    `options` are sampling keywords, and `verifier` and `num_draft` where they differ from the defaults.
+    `options` are sampling keywords, with `verifier` and `num_draft` where they are not the default.
     """
     sampling = dict(options)
     verifier = sampling.pop("verifier", verifier)

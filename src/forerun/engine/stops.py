@@ -1,4 +1,5 @@
-"""Output followed token by token: its text, what of it may be shown, and where a stop string cuts it.
+"""Output followed token by token: its text, what of it may be shown, and where a stop string cuts
+it.
 
 The stop that completes first in the text wins; of those that complete at the same character, the
 longest. The text is cut before it. So the cut does not depend on how the text was split into tokens

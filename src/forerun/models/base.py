@@ -23,7 +23,8 @@ class Step:
     """New tokens of one slot in a pass.
 
     `parents[i]` is the index in `tokens` of the token before token i; −1 is the slot's last cached
-    token (or the beginning). None is a chain. Logits come back for the last `rows` tokens; None: all.
+    token (or the beginning). None is a chain. Logits come back for the last `rows` tokens; None:
+    all.
     """
 
     slot: int
@@ -106,11 +107,15 @@ def checked_path(
 ) -> None:
     """Raise CacheError unless `path` walks the last step's tree from the root and fits `length`."""
     if before + len(path) != length:
-        raise CacheError(f"{before} tokens before the step and a path of {len(path)} do not make {length}")
+        raise CacheError(
+            f"{before} tokens before the step and a path of {len(path)} do not make {length}"
+        )
     above = -1
     for i in path:
         if not 0 <= i < count:
             raise CacheError(f"path index {i} is not among the {count} tokens of the last step")
         if (i - 1 if parents is None else parents[i]) != above:
-            raise CacheError(f"path {tuple(path)} does not walk the tree: {i} does not follow {above}")
+            raise CacheError(
+                f"path {tuple(path)} does not walk the tree: {i} does not follow {above}"
+            )
         above = i

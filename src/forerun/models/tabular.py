@@ -64,7 +64,9 @@ class TabularModel:
         for step in steps:
             total = len(self._cached[step.slot]) + len(step.tokens)
             if self.context is not None and total > self.context:
-                raise CacheError(f"slot {step.slot} would hold {total} tokens, its context is {self.context}")
+                raise CacheError(
+                    f"slot {step.slot} would hold {total} tokens, its context is {self.context}"
+                )
         return [self._extend(step) for step in steps]
 
     def _extend(self, step: Step) -> Any:

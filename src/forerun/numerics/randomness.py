@@ -1,16 +1,17 @@
 """All randomness is an argument: `Draws`, and the keyed source used in production.
 
 A request's noise is a counter function of its seed and of *what the noise is for*, so it does not
-depend on the batch, on other requests, or on the order in which things are asked. With Philox4x64-10
-(Salmon et al. 2011) nothing is hashed:
+depend on the batch, on other requests, or on the order in which things are asked. With
+Philox4x64-10 (Salmon et al. 2011) nothing is hashed:
 
     key      (2 × 64 bit)    the seed
-    counter  (4 × 64 bit)    block of token ids │ node · purpose │ round or position │ completion · epoch
+    counter  (4 × 64 bit)    block of token ids │ node · purpose │ round or position │ completion ·
+    epoch
 
-`accept` and `draw` are keyed by (round, node, purpose) and a key is used once: noise that was looked
-at in one round is not fresh in the next. `race` is keyed by the absolute position alone, by design:
-the token that wins is a function of that noise and of p only (argmin over x of E_x / p(x), with
-exponentials E), so target and drafter can share it and the text does not depend on the rounds.
+`accept` and `draw` are keyed by (round, node, purpose) and a key is used once: noise that was
+looked at in one round is not fresh in the next. `race` is keyed by the absolute position alone, by
+design: the token that wins is a function of that noise and of p only (argmin over x of E_x / p(x),
+with exponentials E), so target and drafter can share it and the text does not depend on the rounds.
 
 Uniforms have 53 random bits and lie strictly inside (0, 1): u = (k + ½)·2⁻⁵³, the topmost, which
 float64 would round to 1, being 1 − 2⁻⁵³. Exponentials are −log1p(−u), in float64.
@@ -45,7 +46,8 @@ Key = tuple[int, Purpose]
 
 
 class Draws(Protocol):
-    """The source of one request's randomness. `begin_round` comes before the draws of each round."""
+    """The source of one request's randomness. `begin_round` comes before the draws of each
+    round."""
 
     def begin_round(self, index: int, position: int) -> None:
         """Start round `index` (they only rise); its first new token stands at `position`."""
@@ -72,7 +74,8 @@ class Draws(Protocol):
 
 
 Sampler = Callable[[Any, int, tuple[int, ...]], int]
-"""(q[V], node, drafted tokens before it) -> token: how a drafter draws. The engine chooses which."""
+"""(q[V], node, drafted tokens before it) -> token: how a drafter draws. The engine chooses
+which."""
 
 
 def fresh_sampler(draws: Draws) -> Sampler:
@@ -140,7 +143,9 @@ class KeyedDraws:
         if self._round < 0:
             raise KeyReuseError("a draw outside a round: call begin_round first")
         if key in self._coins:
-            raise KeyReuseError(f"{purpose.name} of node {node} was drawn before in round {self._round}")
+            raise KeyReuseError(
+                f"{purpose.name} of node {node} was drawn before in round {self._round}"
+            )
         u = float(uniforms(self._bits(self._round, node + 1, purpose, self.epoch, 1))[0])
         self._coins[key] = u
         return u

@@ -34,7 +34,9 @@ class TokenTree:
             raise ValueError(f"{len(self.tokens)} tokens but {len(self.parents)} parents")
         for node, parent in enumerate(self.parents):
             if not ROOT <= parent < node:
-                raise ValueError(f"node {node} has parent {parent}; parents come first (−1 is the root)")
+                raise ValueError(
+                    f"node {node} has parent {parent}; parents come first (−1 is the root)"
+                )
 
     @classmethod
     def chain(cls, tokens: Sequence[int]) -> TokenTree:
@@ -91,7 +93,7 @@ class Proposal:
     `q[i]` is the law [V] that node i's token was really sampled from, or None for a point mass.
     """
 
-    tree: TokenTree = TokenTree()  # noqa: RUF009  (frozen)
+    tree: TokenTree = TokenTree()
     q: tuple[Any, ...] = ()
     drawn: Drawn = Drawn.DETERMINISTIC
 

@@ -24,4 +24,12 @@ def verifier(name: str) -> Verifier:
     return VERIFIERS[name]()
 
 
-__all__ = ["VERIFIERS", "BlockVerifier", "CoupledVerifier", "RejectionVerifier", "Verdict", "Verifier", "verifier"]
+__all__ = [
+    "VERIFIERS",
+    "BlockVerifier",
+    "CoupledVerifier",
+    "RejectionVerifier",
+    "Verdict",
+    "Verifier",
+    "verifier",
+]

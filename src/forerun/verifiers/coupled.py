@@ -1,4 +1,5 @@
-"""Coupled verification: the target chooses every token by its own keyed noise; a draft only guesses.
+"""Coupled verification: the target chooses every token by its own keyed noise; a draft only
+guesses.
 
 At each position the target's token is argmin over x of E_x / p(x), with exponentials E keyed by the
 absolute position. A drafted token is accepted when it is that token. So the text is the same, token
@@ -30,7 +31,8 @@ class CoupledVerifier:
     def verify(self, proposal: Proposal, p: Sequence[Any], draws: Draws) -> Verdict:
         tree = proposal.tree
         judged: list[float | None] = [None] * len(tree)
-        node, path, emitted = ROOT, [], ()
+        path: list[int] = []
+        node, emitted = ROOT, tuple[int, ...]()
         while True:
             law = p[node + 1]
             token = draws.race(law, emitted, Purpose.NEXT)

@@ -1,0 +1,55 @@
+# forerun: everything a newcomer needs. Each target sets itself up in .venv, with pip alone.
+#
+#   make demo       SmolLM2 writes, with accepted, corrected and bonus tokens in colour
+#   make test       the tests, the exact-law proofs among them (under 10 minutes on 2 cores)
+#   make check      lint, types, layers, and `make test`
+#   make test-long  longer proofs and sweeps
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# PyPI's own build of torch for Linux carries CUDA (gigabytes); set TORCH to take another
+TORCH ?= torch==2.13.0
+WORKERS ?= 2
+PROMPT ?= Write a short note to a friend who asked what it is like to see the sea for the first time.
+
+.PHONY: demo test test-long check fmt clean
+
+demo: $(VENV)/.demo
+	$(BIN)/forerun generate --chat --max-tokens 160 --seed 7 --temperature 0.7 --compare "$(PROMPT)"
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) test
+
+fmt: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("forerun needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: | $(BIN)/python
+	$(BIN)/python -m pip install "$(TORCH)"
+	touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/.torch
+	$(BIN)/python -m pip install -e ".[hf]"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.torch
+	$(BIN)/python -m pip install -e ".[dev]"
+	touch $@ $(VENV)/.demo
