@@ -37,8 +37,7 @@ class Drafted:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Seconds of a round: this request's share of drafting and of the target pass, and
-    verifying."""
+    """Seconds of a round: the request's share of drafting and of the target pass; verifying."""
 
     draft: float
     target: float
@@ -56,9 +55,7 @@ class Round:
     drafted: tuple[Drafted, ...]
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]  # of each of `tokens`
-    head: tuple[tuple[int, float], ...] | None = (
-        None  # likeliest ids of the law behind the last draw
-    )
+    head: tuple[tuple[int, float], ...] | None = None  # likeliest of the law behind the last draw
     times: Times
 
     def to_json(self) -> str:

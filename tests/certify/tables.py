@@ -81,8 +81,7 @@ def controls(vocabulary: int) -> dict[str, dict]:
         "frequency reward": {"frequency_penalty": -0.8},
         "bias": {"logit_bias": {0: -1.5, last: 0.7}},
         "ban": {"banned": [last]},
-        "EOS": {"eos": last},
-        "EOS, min-tokens": {"eos": last, "min_tokens": 2},
+        "min-tokens": {"min_tokens": 2},
         "stop id": {"stop_ids": [0]},
     }
 

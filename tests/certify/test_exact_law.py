@@ -1,7 +1,7 @@
 """The production loop's exact output law is Π p: total variation below 1e-12, by enumeration.
 
-In full: V = 2, horizon 3, every drafter × verifier × control, alone and in company. Each axis
-alone: V = 3, horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
+In full: every drafter × verifier × control × EOS, at V = 2 and horizon 3, alone and in company, and
+at V = 3 and horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from forerun.verifiers import VERIFIERS
 EXACT = 1e-12
 
 
-def check(vocabulary, drafter, verifier, control, *, num_draft, horizon, company=()):
-    sampling = dict(controls(vocabulary)[control])
-    model = target(vocabulary, eos=sampling.pop("eos", None))
+def check(vocabulary, drafter, verifier, control, *, eos, num_draft, horizon, company=()):
+    model = target(vocabulary, eos=vocabulary - 1 if eos else None)
     helper = drafters(vocabulary)[drafter]()
-    common = {"prompt": PROMPT, "max_tokens": horizon, **sampling}
+    common = {"prompt": PROMPT, "max_tokens": horizon, **controls(vocabulary)[control]}
     expected = plain_law(model, **common)
     found = exact_law(
         model, helper, verifier=verifier, num_draft=num_draft, company=company, **common
@@ -30,45 +29,60 @@ def check(vocabulary, drafter, verifier, control, *, num_draft, horizon, company
     assert total_variation(found, expected) < EXACT
 
 
-@pytest.mark.parametrize("control", controls(2))
-@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
-@pytest.mark.parametrize("drafter", drafters(2))
+def product(vocabulary):
+    """Every drafter × verifier × control × EOS."""
+
+    def decorate(test):
+        for name, values in (
+            ("drafter", drafters(vocabulary)),
+            ("verifier", [*VERIFIERS, "auto"]),
+            ("control", controls(vocabulary)),
+        ):
+            test = pytest.mark.parametrize(name, values)(test)
+        return pytest.mark.parametrize("eos", [False, True], ids=["", "EOS"])(test)
+
+    return decorate
+
+
+@product(2)
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
-def test_the_whole_cross_product_at_two_tokens(drafter, verifier, control, company):
-    if company:
-        check(2, drafter, verifier, control, num_draft=2, horizon=3, company=[COMPANY])
-    else:
-        check(2, drafter, verifier, control, num_draft=3, horizon=3)
+def test_two_tokens(drafter, verifier, control, eos, company):
+    others = [COMPANY] if company else []
+    num_draft = 2 if company else 3
+    check(2, drafter, verifier, control, eos=eos, num_draft=num_draft, horizon=3, company=others)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
-@pytest.mark.parametrize("drafter", drafters(3))
-def test_drafters_at_three_tokens(drafter, verifier):
-    check(3, drafter, verifier, "plain", num_draft=3, horizon=4)
-
-
-@pytest.mark.parametrize("verifier", VERIFIERS)
-@pytest.mark.parametrize("control", controls(3))
-def test_controls_at_three_tokens(control, verifier):
-    check(3, "model", verifier, control, num_draft=2, horizon=4)
+@product(3)
+def test_three_tokens(drafter, verifier, control, eos):
+    check(3, drafter, verifier, control, eos=eos, num_draft=3, horizon=4)
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
 @pytest.mark.parametrize("num_draft", [1, 2, 3])
-def test_draft_lengths_at_three_tokens(num_draft, verifier):
-    check(3, "model, other controls", verifier, "EOS", num_draft=num_draft, horizon=4)
+def test_draft_lengths(num_draft, verifier):
+    check(3, "model", verifier, "plain", eos=True, num_draft=num_draft, horizon=4)
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
 def test_company_at_three_tokens(verifier):
-    check(3, "model", verifier, "T = 0.7", num_draft=1, horizon=4, company=[COMPANY])
+    check(3, "model", verifier, "T = 0.7", eos=True, num_draft=2, horizon=4, company=[COMPANY])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("control", ["plain", "EOS, min-tokens", "repetition penalty"])
+@pytest.mark.parametrize("control", ["plain", "min-tokens", "repetition penalty"])
 @pytest.mark.parametrize("verifier", VERIFIERS)
 def test_four_tokens_deep(verifier, control):
-    check(4, "model", verifier, control, num_draft=4, horizon=5)
+    check(4, "model", verifier, control, eos=True, num_draft=4, horizon=5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("drafter", drafters(3))
+def test_two_companions(drafter, verifier):
+    longer = ((0, 2, 1, 0), {"max_tokens": 3, "num_draft": 2, "top_p": 0.8})
+    check(
+        3, drafter, verifier, "top-k", eos=True, num_draft=2, horizon=3, company=[longer, COMPANY]
+    )
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)

@@ -5,8 +5,7 @@ depend on the batch, on other requests, or on the order in which things are aske
 Philox4x64-10 (Salmon et al. 2011) nothing is hashed:
 
     key      (2 × 64 bit)    the seed
-    counter  (4 × 64 bit)    block of token ids │ node · purpose │ round or position │ completion ·
-    epoch
+    counter  (4 × 64 bit)    block of ids │ node, purpose │ round or position │ completion, epoch
 
 `accept` and `draw` are keyed by (round, node, purpose) and a key is used once: noise that was
 looked at in one round is not fresh in the next. `race` is keyed by the absolute position alone, by
@@ -46,8 +45,7 @@ Key = tuple[int, Purpose]
 
 
 class Draws(Protocol):
-    """The source of one request's randomness. `begin_round` comes before the draws of each
-    round."""
+    """The source of one request's randomness; `begin_round` comes before the draws of a round."""
 
     def begin_round(self, index: int, position: int) -> None:
         """Start round `index` (they only rise); its first new token stands at `position`."""
@@ -74,8 +72,7 @@ class Draws(Protocol):
 
 
 Sampler = Callable[[Any, int, tuple[int, ...]], int]
-"""(q[V], node, drafted tokens before it) -> token: how a drafter draws. The engine chooses
-which."""
+"""(q[V], node, drafted tokens before it) -> token: how a drafter draws; the engine chooses."""
 
 
 def fresh_sampler(draws: Draws) -> Sampler:

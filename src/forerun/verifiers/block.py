@@ -7,9 +7,9 @@ With x_1..x_γ drafted, p_i and q_i the laws at position i, P_0 = 1:
     h_i = Z_i / (Z_i + 1 − P_i)  for i < γ,             h_γ = P_γ
 
 Toss an independent coin h_i for every i; τ is the LARGEST i whose coin passes (0 if none). Then
-draw the next token from [P_τ · p_{τ+1} − q_{τ+1}]+, normalised, or the bonus from p_{γ+1} when τ =
-γ. (Sun et al. 2024, arXiv 2403.10444, algorithm 2.) P is kept as its logarithm. A point-mass token
-enters with its one-hot q; Z_i = 0 with P_i = 1 gives h_i = 0.
+draw the next token from [P_τ · p_{τ+1} − q_{τ+1}]+, normalised, or, when τ = γ, the bonus from
+p_{γ+1}. (Sun et al. 2024, arXiv 2403.10444, algorithm 2.) P is kept as its logarithm. A point-mass
+token enters with its one-hot q; Z_i = 0 with P_i = 1 gives h_i = 0.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Coupled verification: the target chooses every token by its own keyed noise; a draft only
-guesses.
+"""Coupled verification: the target chooses each token by its own keyed noise; drafts only guess.
 
 At each position the target's token is argmin over x of E_x / p(x), with exponentials E keyed by the
 absolute position. A drafted token is accepted when it is that token. So the text is the same, token
