@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli import fakes
 
+from cli import fakes
 from forerun.cli.app import run
 
 FAKE = str(Path(__file__).with_name("fake_forerun.py"))
@@ -62,7 +62,8 @@ class Terminal:
     def wait_for(self, text: str, *, after: int = 0, seconds: float = 30) -> None:
         end = time.monotonic() + seconds
         while text not in self.seen[after:]:
-            assert time.monotonic() < end and self._read(end - time.monotonic()), self.seen
+            alive = self._read(max(0.0, end - time.monotonic()))
+            assert alive, f"no {text!r} in {self.seen!r}"
 
     def finish(self, seconds: float = 30) -> int:
         end = time.monotonic() + seconds

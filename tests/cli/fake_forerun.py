@@ -17,13 +17,11 @@ if sys.argv[1] == "tty":
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     del sys.argv[1]
 
-from cli.fakes import load_model
-
 import forerun.cli.session
+from cli.fakes import load_model
+from forerun.cli import main
 
 forerun.cli.session.load_model = load_model
-
-from forerun.cli import main
 
 if __name__ == "__main__":
     main()

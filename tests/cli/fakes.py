@@ -2,7 +2,7 @@
 
 `-m fake` writes a sentence over and over, with slips. What follows the name makes it misbehave:
 
-    fake:context=64     a small context          fake:slow      a tenth of a second a pass
+    fake:context=64     a small context          fake:slow=0.1  so many seconds a pass
     fake:nan=10         NaN logits from the 10th token of a text on
     fake:ids            no tokenizer             fake:esc       writes escape codes
     fake:broken         an error that is not forerun's own
@@ -32,6 +32,13 @@ class Tokenizer:
     vocab_size, bos, adds_bos = V, None, False
     eos = frozenset({EOS})
 
+    @property
+    def _names(self) -> list[str]:  # `text.vocabulary` compares them
+        return [*ALPHABET, "<end>"]
+
+    def token_text(self, token: int) -> str:
+        return self._names[token]
+
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         return [ALPHABET.index(c) if c in ALPHABET else ALPHABET.index("?") for c in text]
 
@@ -59,7 +66,7 @@ class FakeModel(TabularModel):
 
     def extend(self, steps):
         if "slow" in self.quirks:
-            time.sleep(0.1)
+            time.sleep(float(self.quirks["slow"]))
         if "broken" in self.quirks:
             raise RuntimeError("out of luck")
         rows = super().extend(steps)
@@ -74,7 +81,8 @@ class FakeModel(TabularModel):
         p[EOS] = 0.0
         text = "".join(ALPHABET[i] for i in prefix[-2:] if i != EOS)
         at = SENTENCE.find(text)
-        following = "\x1b" if "esc" in self.quirks else SENTENCE[(at + 2) % len(SENTENCE)]
+        after = at + 2 if at >= 0 else len(prefix)
+        following = "\x1b" if "esc" in self.quirks else SENTENCE[after % len(SENTENCE)]
         p[ALPHABET.index(following)] = 1.0
         p[ALPHABET.index(SENTENCE[len(prefix) % 7])] += 0.3
         return p / p.sum()

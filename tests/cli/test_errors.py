@@ -1,4 +1,4 @@
-"""What is wrong is said in one line on standard error, with what would be right, and an exit code."""
+"""What is wrong is said in one line, with what would be right, and an exit code."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_sizes(text, size):
 
 @pytest.mark.parametrize("text", ["", "2 parsecs", "-1GiB", "0", "0.1b", "1e9"])
 def test_sizes_that_are_none(text):
-    with pytest.raises(OptionError, match="--max-memory (takes a size such as|must be at least)"):
+    with pytest.raises(OptionError, match=r"--max-memory (takes a size such as|must be at least)"):
         parse_size("--max-memory", text)
 
 

@@ -7,6 +7,10 @@ def main() -> None:
     """The `forerun` command."""
     import sys
 
-    from forerun.cli.app import run
+    try:
+        from forerun.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while importing, or while saying what was wrong
+        code = 130
+    sys.exit(code)

@@ -38,5 +38,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.pressed:
+            self._before = signal.SIG_IGN  # nothing is to disturb the leaving
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             raise SystemExit(INTERRUPTED)
         self.pressed = True

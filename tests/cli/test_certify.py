@@ -1,0 +1,94 @@
+"""`forerun certify --exact`, and the suite behind it: it covers everything, and it can fail."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from forerun.certify import suite
+from forerun.drafters import DRAFTERS
+from forerun.verifiers import VERIFIERS, RejectionVerifier
+
+
+class Lenient(RejectionVerifier):
+    """Accepts a little more than it may."""
+
+    name = "lenient"
+
+    def verify(self, proposal, p, draws):
+        class Draws:
+            def accept(self, probability, key):
+                return draws.accept(min(1.0, probability * 1.2), key)
+
+            def __getattr__(self, name):
+                return getattr(draws, name)
+
+        return super().verify(proposal, p, Draws())
+
+
+def test_every_drafter_and_verifier_is_in_the_suite():
+    assert set(suite.VARIANTS) == set(DRAFTERS)
+    pairs = {(case.drafter, case.verifier) for case in suite.cases()}
+    assert pairs == {(drafter, verifier) for drafter in DRAFTERS for verifier in VERIFIERS}
+    for pair in pairs:
+        of_pair = [case for case in suite.cases() if (case.drafter, case.verifier) == pair]
+        assert {case.control for case in of_pair} == set(suite.controls(2))
+        assert any(case.company for case in of_pair)
+
+
+def test_a_pair(cli):
+    result = cli("certify", "--exact", "--drafter", "ngram", "--verifier", "block")
+    assert (result.code, result.err) == (0, "")
+    header, row, _, last = result.out.splitlines()
+    assert header.split() == ["DRAFTER", "VERIFIER", "CASES", "LARGEST", "TV"]
+    assert row.split()[:2] == ["ngram", "block"]
+    assert row.endswith("PASS")
+    assert last.startswith("exact: every total variation is below 1e-12")
+    assert "\x1b" not in result.out
+
+
+def test_all_of_it_as_json(cli):
+    result = cli("certify", "--exact", "--json")
+    assert result.code == 0
+    found = json.loads(result.out)
+    assert found["exact"] is True
+    assert found["tolerance"] == 1e-12
+    assert len(found["pairs"]) == len(DRAFTERS) * len(VERIFIERS)
+    assert all(pair["exact"] and pair["total_variation"] < 1e-12 for pair in found["pairs"])
+    assert sum(pair["cases"] for pair in found["pairs"]) == len(suite.cases())
+
+
+def test_auto_can_be_asked_for(cli):
+    result = cli("certify", "--exact", "--drafter", "model", "--verifier", "auto")
+    assert result.code == 0
+
+
+def test_a_law_that_is_not_exact_fails(cli, monkeypatch):
+    monkeypatch.setitem(VERIFIERS, "lenient", Lenient)
+    result = cli("certify", "--exact", "--drafter", "model")
+    assert result.code == 1
+    rows = {line.split()[1]: line for line in result.out.splitlines()[1:5]}
+    assert "FAIL" in rows["lenient"]
+    assert rows["block"].endswith("PASS")
+    assert "NOT EXACT: 1 pair of 4 above 1e-12" in result.out
+    found = cli("certify", "--exact", "--drafter", "model", "--verifier", "lenient", "--json")
+    assert found.code == 1
+    assert json.loads(found.out)["pairs"][0]["total_variation"] > 1e-3
+
+
+def test_nan_is_not_exact():
+    case = suite.cases("none", "block")[0]
+    good = suite.Result(case=case, total_variation=0.0)
+    bad = suite.Result(case=case, total_variation=math.nan)
+    assert good.exact
+    assert not bad.exact
+    for results in ([good, bad], [bad, good]):
+        [pair] = suite.by_pair(results)
+        assert not pair.exact
+
+
+@pytest.mark.parametrize("case", suite.cases("model", "block")[:1], ids=lambda case: case.described)
+def test_a_case_says_what_it_is(case):
+    assert case.described == "plain, V = 2, γ = 3"
