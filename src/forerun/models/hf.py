@@ -26,7 +26,7 @@ from forerun.models.base import Abilities, Step, checked_path
 try:
     import torch
     import transformers
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise MissingExtraError.of("torch and transformers", "hf", "a transformers model") from error
 
 from forerun.models.hf_cache import SlotCache

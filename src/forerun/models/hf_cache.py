@@ -95,6 +95,9 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyp
     def get_max_length(self) -> int:
         return -1
 
+    def get_max_cache_shape(self) -> int:  # its name before transformers 5.2x
+        return -1
+
 
 def _grown(old: torch.Tensor | None, size: tuple[int, ...], shape: LayerShape) -> torch.Tensor:
     new = torch.zeros(size, dtype=shape.dtype, device=shape.device)
