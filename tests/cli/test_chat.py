@@ -114,6 +114,12 @@ def test_lines_that_are_not_text(cli):
     assert "line 2 of standard input is not UTF-8 text" in result.err
 
 
+def test_a_model_without_a_chat_template(cli):
+    result = cli("chat", "-m", "fake:ids", stdin=b"hi\n")
+    assert result.code == 2
+    assert "fake has no chat template; forerun generate takes plain text" in result.err
+
+
 def test_the_trace_counts_answers(cli, tmp_path):
     path = tmp_path / "trace"
     cli("chat", *FAKE, "--trace", path, stdin=b"one\ntwo\n")

@@ -174,8 +174,10 @@ def test_chat_says_what_is_wrong_and_goes_on(terminal):
     shown.wait_for("> ")
     shown.type("x" * 40 + "\n")
     shown.wait_for("a context of 30")
+    shown.wait_for("> ", after=shown.seen.index("a context of 30"))
     shown.type("hi\n")
     shown.wait_for("5 tokens in")
+    shown.wait_for("> ", after=shown.seen.index("5 tokens in"))
     shown.type("\x04")
     assert shown.finish() == 0
 
@@ -200,6 +202,30 @@ def test_a_broken_pipe_is_quiet(command):
     assert process.stderr.read() == b""
     assert process.wait(60) == 141
     process.stderr.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_said(process):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, FAKE, "generate", PROMPT, *GREEDY], stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"forerun: cannot write: no space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_streams(closed):
+    command = f'"{sys.executable}" "{FAKE}" generate x {" ".join(GREEDY)} {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True)
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+def test_an_encoding_that_lacks_a_letter(process):
+    done = process("generate", PROMPT, *GREEDY, "-v", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert b" tokens per pass \\xb7 acceptance" in done.stderr
 
 
 def test_module_and_script_are_one():

@@ -195,13 +195,13 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
 
 def _of_pair(name: str, variant: str, judge: str) -> Sequence[Case]:
     common: dict[str, Any] = {"drafter": name, "variant": variant, "verifier": judge}
-    small = [Case(**common, control=control, vocabulary=2, num_draft=3) for control in controls(2)]
-    return [
-        *small,
-        Case(**common, control="plain", vocabulary=2, num_draft=2, company=True),
-        Case(**common, control="plain", vocabulary=3, num_draft=1),
-        Case(**common, control="temperature", vocabulary=3, num_draft=2),
+    small = [Case(**common, control=name, vocabulary=2, num_draft=3) for name in controls(2)]
+    large = [Case(**common, control=name, vocabulary=3, num_draft=2) for name in controls(3)]
+    company = [
+        Case(**common, control=name, vocabulary=2, num_draft=2, company=True)
+        for name in ("plain", "temperature", "end token")
     ]
+    return [*small, *large, *company]
 
 
 def _judges(judge: str, helper: Drafter | None) -> bool:

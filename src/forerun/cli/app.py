@@ -65,17 +65,28 @@ def run(args: Sequence[str]) -> int:
     """Run a command line; its exit code."""
     debug = bool(os.environ.get("FORERUN_DEBUG")) or _verbosity(args) > 1
     try:
-        try:
-            with typer.main.get_command(app).make_context("forerun", list(args)) as context:
-                context.command.invoke(context)
-            sys.stdout.flush()
-            return 0
-        except typer.Exit as leave:
-            sys.stdout.flush()
-            return leave.exit_code
+        code = _run(args, debug)
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:
-        _silence_stdout()
-        return UNREAD
+        return _without_output(UNREAD)
+    except OSError as error:  # without a name it is a stream: full, or gone
+        what = "cannot write" if error.filename is None else error.filename
+        Screen().error(f"{what}: {(error.strerror or str(error)).lower()}")
+        return _without_output(FAILED)
+
+
+def _run(args: Sequence[str], debug: bool) -> int:
+    try:
+        with typer.main.get_command(app).make_context("forerun", list(args)) as context:
+            context.command.invoke(context)
+        return 0
+    except typer.Exit as leave:
+        return leave.exit_code
+    except OSError:
+        if debug:
+            traceback.print_exc()
+        raise
     except (KeyboardInterrupt, typer.Abort):
         return _end_line(INTERRUPTED)
     except Exception as error:
@@ -111,6 +122,12 @@ def _end_line(code: int) -> int:
     return code
 
 
-def _silence_stdout() -> None:
-    """Keep the interpreter from complaining about the same pipe when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _without_output(code: int) -> int:
+    """Keep the interpreter from complaining about the same stream when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+    return code

@@ -19,7 +19,7 @@ from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
 from forerun.cli.values import decode
-from forerun.errors import CacheError, PromptError
+from forerun.errors import CacheError, PromptError, TemplateError
 
 COMMANDS = {
     "/help": "this list",
@@ -65,6 +65,11 @@ def chat(
         TraceFile(settings.trace) as trace,
     ):
         session = Session(settings, screen, trace, predicted)
+        tokenizer = session.target.tokenizer
+        if tokenizer is None or tokenizer.chat_template is None:
+            raise TemplateError(
+                f"{session.target.name} has no chat template; forerun generate takes plain text"
+            )
         talk = Talk(session, Conversation(system))
         interactive = sys.stdin.isatty()
         if interactive:

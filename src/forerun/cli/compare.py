@@ -33,8 +33,7 @@ def compare(session: Session, prompt: Prompt) -> Exception | None:
         if not show:
             _print_json(screen, plain, None)
         return plain.error
-    if show and screen.styled:
-        screen.line()
+    if show:
         screen.legend()
     fast = _run(session, head, ids, options, show)
     if not show:

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from rich.color import ColorSystem
@@ -34,7 +34,11 @@ STYLES: dict[Kind, Style] = {
     "residual": Style(color="yellow", bold=True),
     "bonus": Style(color="cyan"),
 }
-NAMES: dict[Kind, str] = {"accepted": "accepted", "residual": "corrected", "bonus": "bonus"}
+LEGEND: dict[Kind, tuple[str, str]] = {
+    "accepted": ("accepted", "drafted and kept"),
+    "residual": ("corrected", "drafted and replaced"),
+    "bonus": ("bonus", "the target's own"),
+}
 PLAIN, DIM, STRONG, BAD = Style(), Style(dim=True), Style(bold=True), Style(color="red", bold=True)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tab and newline
@@ -64,8 +68,11 @@ class Screen:
     def legend(self) -> None:
         """Which look means what; nothing where all looks alike."""
         if self.styled:
-            words = [self._paint(name, STYLES[kind], True) for kind, name in NAMES.items()]
-            self._put(self.out, self._paint("tokens: ", DIM, True) + "  ".join(words) + "\n\n")
+            entries = [
+                self._paint(name, STYLES[kind], True) + self._paint(f" {what}", DIM, True)
+                for kind, (name, what) in LEGEND.items()
+            ]
+            self._put(self.out, "   ".join(entries) + "\n\n")
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Columns of text, as wide as they must be."""
@@ -82,9 +89,9 @@ class Screen:
         self._put(self.err, self._paint(text, DIM, self.err_styled) + "\n")
 
     def error(self, text: str) -> None:
-        self.out.flush()
-        head, rest = ("forerun: ", text)
-        self._put(self.err, self._paint(head, BAD, self.err_styled) + rest + "\n")
+        with suppress(OSError):  # standard output may be what is wrong
+            self.out.flush()
+        self._put(self.err, self._paint("forerun: ", BAD, self.err_styled) + text + "\n")
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[int, int], None]]:

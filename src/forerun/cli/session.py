@@ -84,6 +84,7 @@ class Session:
         if show:
             self.screen.write(done.text[shown:], done.trace[-1].kinds[-1] if done.trace else None)
         self._answers += 1
+        log.info("verifier %s, seed %d", done.verifier, done.seed)
         log.info("%s", summary(done))
         return done
 
