@@ -123,12 +123,16 @@ def open_slots(engine: Any) -> tuple[int, int]:
     """Slots open on the target, and on the drafter (its model's for a model drafter)."""
     drafter = engine.drafter
     if isinstance(drafter, ModelDrafter):
-        drafting = max(len(drafter._slots), len(drafter.model._cached))
+        drafting = max(len(drafter._slots), _tabular_slots(drafter.model))
     elif isinstance(drafter, Guessing):
         drafting = len(drafter.slots)
     else:
         drafting = 0 if drafter is None else len(drafter._readers)
-    return len(engine.target._cached), drafting
+    return _tabular_slots(engine.target), drafting
+
+
+def _tabular_slots(model: Any) -> int:
+    return len(model._cached) if isinstance(model, TabularModel) else 0
 
 
 NONE_OPEN = (0, 0)
