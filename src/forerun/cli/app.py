@@ -32,6 +32,8 @@ FAILED, MISUSED, UNREAD = 1, 2, 141
 app = typer.Typer(
     name="forerun",
     add_completion=False,
+    epilog="Exit codes: 0 done, 1 failed while running, 2 asked for what cannot be, 130 Ctrl-C. "
+    "FORERUN_CACHE is the folder for models, FORERUN_DEBUG=1 shows tracebacks.",
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
