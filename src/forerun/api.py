@@ -30,7 +30,7 @@ def load(
     context: int | None = None,
     max_memory: int | None = None,
     cache: Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Engine:
     """An engine for a named model ("smollm2"), a GGUF file, a folder, a hub id, or a Model.
 
@@ -38,7 +38,7 @@ def load(
     draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
     cache        folder for fetched and converted models; None: the user's cache folder
-    progress     called with (what, bytes done, bytes in all) while a model is fetched
+    progress     called with (bytes done, bytes in all) while a model is fetched
 
     The rest is as in `Engine`. Raises what `load_model` and `Engine` raise.
     """

@@ -49,6 +49,7 @@ def test_a_folder_without_tokenizer_files_knows_only_ids(
         "name": None,
         "device": "cpu",
         "cache_dir": None,
+        "generation_defaults": None,
     }
 
 
@@ -177,3 +178,12 @@ def test_smollm2_by_name(smollm2_path: Path, loaded: dict[str, Any]) -> None:
     assert (loaded["source"], loaded["name"]) == (smollm2_path, "smollm2")
     assert loaded["tokenizer"].vocab_size == 49152
     assert store.path_of("smollm2") == smollm2_path
+
+
+def test_a_named_model_brings_its_recommended_sampling(
+    tmp_path: Path, loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "find", lambda name, **_: (tmp_path, None))
+    load.load_model("smollm2")
+    assert loaded["name"] == "smollm2"
+    assert loaded["generation_defaults"] == {"temperature": 0.2, "top_p": 0.9}

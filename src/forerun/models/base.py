@@ -47,7 +47,11 @@ class Abilities:
 
 @runtime_checkable
 class Model(Protocol):
-    """A model behind slots. V is `vocab_size`: the ids that mean something, padding left off."""
+    """A model behind slots. V is `vocab_size`: the ids that mean something, padding left off.
+
+    A model may also have `generation_defaults`: sampling keywords that its authors recommend, which
+    the command line takes where the user says nothing.
+    """
 
     @property
     def name(self) -> str: ...

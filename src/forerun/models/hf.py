@@ -16,7 +16,7 @@ company is not promised either; it depends on the libraries below.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ class HFModel:
     eos         ids that end a text; default: the tokenizer's, else the config's
     context     most tokens a slot can hold, if fewer than the config allows
     max_memory  most bytes of cached keys and values; None: no limit
+    generation_defaults   recommended sampling; default: the module's generation config
 
     CapabilityError where the module cannot be served exactly, saying why.
     """
@@ -61,6 +62,7 @@ class HFModel:
         eos: int | Iterable[int] | None = None,
         context: int | None = None,
         max_memory: int | None = None,
+        generation_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(module, transformers.PreTrainedModel):
             raise OptionError(f"a transformers model is needed, not {type(module).__name__}")
@@ -75,6 +77,7 @@ class HFModel:
         self._call = forward_of(module)
         self._embedded = int(config.vocab_size)
         self.tokenizer = tokenizer
+        self._recommended = generation_defaults
         self.vocab_size = self._embedded
         if tokenizer is not None:
             self.vocab_size = min(self._embedded, int(tokenizer.vocab_size))
@@ -106,6 +109,7 @@ class HFModel:
         eos: int | Iterable[int] | None = None,
         context: int | None = None,
         max_memory: int | None = None,
+        generation_defaults: Mapping[str, Any] | None = None,
         threads: int | None = None,
         cache_dir: Path | None = None,
     ) -> Self:
@@ -128,6 +132,7 @@ class HFModel:
             eos=eos,
             context=context,
             max_memory=max_memory,
+            generation_defaults=generation_defaults,
         )
 
     def _ending(self, eos: int | Iterable[int] | None) -> frozenset[int]:
@@ -143,6 +148,16 @@ class HFModel:
         if eos is not None and (bad := [i for i in ids if not 0 <= i < self.vocab_size]):
             raise OptionError(f"eos {bad[0]} is not an id below vocab_size {self.vocab_size}")
         return frozenset(int(i) for i in ids if 0 <= i < self.vocab_size)
+
+    @property
+    def generation_defaults(self) -> dict[str, Any]:
+        """Sampling keywords that the model's authors recommend; {} where they say nothing."""
+        config = getattr(self._module, "generation_config", None)
+        if self._recommended is not None or not getattr(config, "do_sample", False):
+            return dict(self._recommended or {})
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+        found = {name: getattr(config, name, None) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def module(self) -> transformers.PreTrainedModel:

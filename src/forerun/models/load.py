@@ -50,10 +50,12 @@ def load_model(
     if backend not in BACKENDS:
         raise UnknownNameError.of("backend", backend, BACKENDS)
     source, tokenizer = find(name_or_path, cache=cache, progress=progress)
+    named = store.NAMED.get(os.fspath(name_or_path))
     return BACKENDS[backend](
         source,
         tokenizer=tokenizer,
-        name=str(name_or_path) if str(name_or_path) in store.NAMED else None,
+        name=named.name if named else None,
+        generation_defaults=named.generation_defaults if named else None,
         dtype=dtype,
         device=device,
         threads=threads,

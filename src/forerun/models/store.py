@@ -49,6 +49,7 @@ class NamedModel:
     bytes: int
     sha256: str
     licence: str
+    generation_defaults: dict[str, float] | None = None  # recommended sampling
 
     @property
     def file(self) -> str:
@@ -79,6 +80,7 @@ NAMED: dict[str, NamedModel] = {
         bytes=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence="Apache-2.0",
+        generation_defaults={"temperature": 0.2, "top_p": 0.9},  # as its model card samples
     ),
 }
 
