@@ -156,3 +156,22 @@ def test_a_drafter_that_proposes_more_than_it_may_is_refused():
     with pytest.raises(Exception, match="3 tokens deep, where 2 were allowed"):
         engine.generate(PROMPT, max_tokens=8)
     assert open_slots(engine) == NONE_OPEN
+
+
+def test_a_long_prompt_is_read_in_pieces_and_all_of_it():
+    """Longer than one pass; the first token's law has seen every id, in order."""
+    prompt = [int(x) for x in np.random.default_rng(0).integers(V, size=1300)]
+    passes, seen = [], []
+
+    class Watched(TabularModel):
+        def extend(self, steps):
+            passes.append([(len(step.tokens), step.wanted) for step in steps])
+            return super().extend(steps)
+
+    def next_law(prefix):
+        seen.append(prefix)
+        return [1 / V] * V
+
+    Engine(Watched(next_law, V)).generate(prompt, max_tokens=2)
+    assert passes == [[(512, 0)], [(512, 0)], [(275, 0)], [(1, 1)], [(1, 1)]]
+    assert seen[0] == tuple(prompt)

@@ -114,6 +114,7 @@ def test_a_dropped_stream_that_is_collected_during_a_round():
 
     def next_law(prefix):
         if collecting:
+            collecting.clear()
             gc.collect()
         return [1 / V] * V
 

@@ -133,6 +133,34 @@ def test_a_stop_in_the_middle_of_a_character():
         assert (done.text, len(done.tokens)) == ("né", 7)
 
 
+@each_verifier
+def test_parts_carry_the_kind_of_the_token_that_completed_them(verifier):
+    ids = letters("a🦊bcde, and so on")
+    for engine in engines(ids):
+        _, pieces = streamed(engine, verifier=verifier)
+        found = [part for piece in pieces for part in piece.parts]
+        kinds = [kind for piece in pieces for kind in piece.kinds]
+        bytes_ = [bytes([token - 4]) for token in ids]
+        starts = [0, 1, *range(5, len(ids))]  # the fox is of four tokens
+        ends = [*starts[1:], len(ids)]
+        assert found == [
+            (b"".join(bytes_[start:end]).decode(), kinds[end - 1])
+            for start, end in zip(starts, ends)
+        ]
+
+
+def test_parts_of_text_that_was_held_back():
+    """It keeps the kind of its token, though a later round shows it."""
+    ids = letters("abcx")
+    wrong = [*letters("ab"), 9, *letters("x")]
+    engine = Engine(writes(ids, 1), follows(wrong, 1), num_draft=2)
+    _, pieces = streamed(engine, stop="bcd")
+    assert [piece.parts for piece in pieces] == [
+        (("a", "accepted"),),
+        (("b", "accepted"), ("c", "bonus"), ("x", "accepted")),
+    ]
+
+
 def test_text_held_back_for_a_stop_is_shown_in_the_end():
     ids = letters("the en")
     for engine in engines(ids):
