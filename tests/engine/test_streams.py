@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 
 import pytest
 
@@ -219,7 +220,18 @@ def test_streams_side_by_side():
 
 
 def test_threads_share_an_engine():
-    e = engine(max_batch=3)
+    busy, overlaps = [], []
+
+    class Watched(TabularModel):
+        def extend(self, steps):
+            overlaps.extend(busy)
+            busy.append(1)
+            time.sleep(0)  # let another thread in
+            rows = super().extend(steps)
+            busy.pop()
+            return rows
+
+    e = Engine(Watched(target()._next_law, V), ModelDrafter(draft()), max_batch=3)
     prompts = [[i % V, i // V] for i in range(10)]
     expected = [solo(prompt, seed=i) for i, prompt in enumerate(prompts)]
     wrong, barrier = [], threading.Barrier(4)
@@ -244,7 +256,7 @@ def test_threads_share_an_engine():
     for thread in threads:
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
-    assert wrong == []
+    assert wrong == overlaps == []
     assert open_slots(e) == NONE_OPEN
 
 

@@ -207,6 +207,9 @@ def test_a_token_with_p_zero_is_never_accepted(name, coin, deterministic):
         assert outcome.law[outcome.token] > 0
         if len(outcome.path) == place:
             assert outcome.token != 0
+        if not deterministic:  # a draft law that has lost the token's mass to rounding
+            lost = chain([0, 0, 0], [np.array([0.0, 1.0, 0.0, 0.0, 0.0])] * 3)
+            assert len(verifier(name).verify(lost, p, begun(FixedCoin(coin))).path) <= place
         assert outcome.acceptance[place] in (None, 0)
 
 
