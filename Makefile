@@ -11,12 +11,12 @@ BIN := $(VENV)/bin
 # PyPI's own build of torch for Linux carries CUDA (gigabytes); set TORCH to take another
 TORCH ?= torch==2.13.0
 WORKERS ?= 2
-PROMPT ?= Write a short note to a friend who asked what it is like to see the sea for the first time.
+PROMPT ?= Write a Python class for a stack with push, pop and peek, and a short example of its use.
 
 .PHONY: demo test test-long check fmt clean
 
 demo: $(VENV)/.demo
-	$(BIN)/forerun generate --chat --max-tokens 160 --seed 7 --temperature 0.7 --compare "$(PROMPT)"
+	$(BIN)/forerun generate --chat --max-tokens 200 --seed 7 --compare "$(PROMPT)"
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
