@@ -9,9 +9,12 @@ import pytest
 
 from certify.tables import table
 from forerun import Engine
+from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import ModelDrafter, NgramDrafter
+from forerun.drafters.base import DrafterTraits
 from forerun.errors import CacheError, LawError
 from forerun.models.tabular import TabularModel
+from forerun.numerics.token_tree import Drawn, Proposal, TokenTree
 from forerun.verifiers import VERIFIERS
 
 from .fakes import NONE_OPEN, Guessing, V, consistent, draft, follows, open_slots, says, target
@@ -193,6 +196,47 @@ def test_a_processor_that_refuses_a_rejected_draft_does_no_harm(verifier):
     done = Engine(target(), repeating, num_draft=3).generate([0], **options)
     assert all(a != b for a, b in pairwise(done.tokens))
     consistent(done)
+
+
+@LAZY
+@each_verifier
+def test_the_law_is_exact_where_drafts_leave_the_language(verifier):
+    """Blocks are cut short behind drafts without a law; that must not bend the law of the rest."""
+    sound = table(3, 1)
+
+    def next_law(prefix):
+        if 2 in prefix:
+            return [np.nan] * 3
+        a, b, _ = sound(prefix)
+        return [a / (a + b), b / (a + b), 0.0]
+
+    model = TabularModel(next_law, 3)
+    helper = ModelDrafter(TabularModel(table(3, 2), 3, name="draft"))
+    common = {"prompt": [0], "max_tokens": 4}
+    found = exact_law(model, helper, verifier=verifier, num_draft=3, **common)
+    assert total_variation(found, plain_law(model, **common)) < 1e-12
+
+
+@LAZY
+def test_a_law_that_fails_in_an_untaken_branch_does_no_harm():
+    class Bushy(Guessing):
+        """The right token, and beside it the wrong one with two more after it."""
+
+        traits = DrafterTraits(drawn=Drawn.DETERMINISTIC, laws=False, chain=False)
+
+        def propose(self, requests):
+            tree = [(4, text[len(r.ids) - 1], 4, 4) for r in requests if r.num_draft > 2]
+            found = [Proposal(tree=TokenTree(t, (-1, -1, 0, 2)), q=(None,) * 4) for t in tree]
+            return found + [Proposal()] * (len(requests) - len(found))
+
+    text = [1, 2, 3, 1, 2, 3, 1, 2]
+    right = says(text, 1)._next_law
+    model = TabularModel(lambda prefix: [np.nan] * V if 4 in prefix else right(prefix), V)
+    done = Engine(model, Bushy(None), num_draft=3).generate([0], max_tokens=8)
+    assert list(done.tokens) == text
+    assert done.stats.accepted == 3
+    assert done.stats.rounds == 5
+    assert all(d.p == (d.parent == -1 and d.token != 4) for r in done.trace for d in r.drafted)
 
 
 @LAZY
