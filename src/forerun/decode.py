@@ -23,9 +23,9 @@ from forerun.drafters.base import Drafter, DraftRequest
 from forerun.errors import CapabilityError, ForerunError, LawError
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass, mass
-from forerun.numerics.distribution import History, law
+from forerun.numerics.distribution import History, law, point_mass
 from forerun.numerics.randomness import Draws, Purpose, fresh_sampler, host, racing_sampler
-from forerun.numerics.token_tree import NOTHING, Proposal
+from forerun.numerics.token_tree import NOTHING, ROOT, Proposal
 from forerun.sampling import SamplingParams
 from forerun.trace import Drafted, Kind, Round, Times
 from forerun.verifiers.base import Verdict, Verifier
@@ -75,6 +75,28 @@ class Generation:
         self.finish_reason, self.error = "error", error
 
 
+class Laws(Sequence[Any]):
+    """Laws by row; one that could not be made raises where it is asked for."""
+
+    def __init__(self, laws: Sequence[Any]) -> None:
+        self._laws = laws
+
+    def __len__(self) -> int:
+        return len(self._laws)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[row] for row in range(*i.indices(len(self)))]
+        if isinstance(found := self._laws[i], LawError):
+            raise found
+        return found
+
+    def mass(self, row: int, token: int) -> float:
+        """Probability of `token`; 0 where there is no law, for then it cannot be said."""
+        found = self._laws[row]
+        return 0.0 if isinstance(found, LawError) else mass(found, token)
+
+
 def read_prompt(g: Generation, target: Model) -> None:
     """Cache all of the prompt but its last id, which the first round reads."""
     end = len(g.ids) - 1
@@ -99,12 +121,11 @@ def decode_round(
     clock.read()
     records = []
     for g, proposal, logits in zip(batch, proposals, rows):
+        proposal, p = target_laws(g, proposal, logits, target.name)
         try:
-            p = target_laws(g, proposal, logits)
             verdict = g.verifier.verify(proposal, p, g.draws)
         except LawError as error:
-            where = f"{target.name}, position {len(g.ids)}, slot {g.slot}"
-            g.fail(LawError(f"{where}: {error}"))
+            g.fail(error)
             continue
         start = len(g.ids)
         kinds = commit(g, proposal, verdict)
@@ -140,14 +161,27 @@ def propose(batch: Sequence[Generation], drafter: Drafter | None) -> list[Propos
     return [by_slot.get(g.slot, NOTHING) for g in batch]
 
 
-def target_laws(g: Generation, proposal: Proposal, logits: Any) -> list[Any]:
-    """The target's laws p: after the prefix, then after each node, with that position's history."""
+def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tuple[Proposal, Laws]:
+    """The target's laws p: after the prefix, then after each node, with that position's history.
+
+    What plain decoding would never look at does no harm: a law that cannot be made raises only
+    where a verifier asks for it, and a chain is cut behind a draft that has none (as far as the
+    block verifier looks ahead) or that ends the text. After an end comes that end, for ever.
+    """
     tree = proposal.tree
-    paths = [(), *(tree.path_tokens(node) for node in range(len(tree)))]
-    return [
-        law(row, g.params, History(g.ids, g.prompt_length, path))
-        for row, path in zip(logits, paths, strict=True)
-    ]
+    laws: list[Any] = []
+    for node, row in zip(range(ROOT, len(tree)), logits, strict=True):
+        path = tree.path_tokens(node)
+        ended = bool(path) and path[-1] in g.params.end_ids
+        try:
+            history = History(g.ids, g.prompt_length, path)
+            laws.append(point_mass(path[-1], row) if ended else law(row, g.params, history))
+        except LawError as error:
+            where = f"{name}, position {len(g.ids) + len(path)}, slot {g.slot}"
+            laws.append(LawError(f"{where}: {error}"))
+        if tree.is_chain and (ended or isinstance(laws[-1], LawError)):
+            return proposal.first(node + 1), Laws(laws)
+    return proposal, Laws(laws)
 
 
 def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
@@ -198,7 +232,7 @@ def _check(g: Generation, request: DraftRequest, proposal: Proposal) -> None:
 def _record(
     g: Generation,
     proposal: Proposal,
-    p: Sequence[Any],
+    p: Laws,
     verdict: Verdict,
     kinds: Sequence[Kind],
     start: int,
@@ -211,7 +245,7 @@ def _record(
         Drafted(
             token=token,
             parent=parent,
-            p=mass(p[parent + 1], token),
+            p=p.mass(parent + 1, token),
             q=draft_mass(q, token),
             acceptance=verdict.acceptance[node],
             coin=g.draws.coin((node, Purpose.ACCEPT)),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -62,14 +63,12 @@ class SamplingParams:
     eos: frozenset[int] = frozenset()  # set by the engine: the model's end tokens
 
     def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        stop: Any = self.stop
-        set_(self, "stop", (stop,) if isinstance(stop, str) else tuple(stop))
-        set_(self, "processors", tuple(self.processors))
-        set_(self, "logit_bias", {_id("logit_bias", k): v for k, v in self.logit_bias.items()})
-        for name in ("banned", "stop_ids", "eos"):
-            set_(self, name, frozenset(_id(name, i) for i in getattr(self, name)))
-        _check(self)
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.min_tokens > self.max_tokens:
+            raise OptionError(
+                f"min_tokens ({self.min_tokens}) must be at most max_tokens ({self.max_tokens})"
+            )
 
     @property
     def end_ids(self) -> frozenset[int]:
@@ -98,70 +97,105 @@ class SamplingParams:
         return cls(**options)
 
 
+def _real(low: float, high: float, why: str) -> Callable[[str, Any], float]:
+    def check(name: str, value: Any) -> float:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not low <= value <= high:  # false for NaN
+            raise OptionError(f"{name} must be {why}, not {value!r}")
+        return float(value)  # a NumPy scalar would widen float32 laws
+
+    return check
+
+
+def _whole(low: int, high: float, why: str) -> Callable[[str, Any], int]:
+    def check(name: str, value: Any) -> int:
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not whole or not low <= value <= high:
+            raise OptionError(f"{name} must be {why}, not {value!r}")
+        return int(value)
+
+    return check
+
+
+def _list(name: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, Iterable):
+        raise OptionError(f"{name} takes a list, not {values!r}")
+    return tuple(values)
+
+
 def _id(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise OptionError(f"{name} takes token ids (whole numbers), not {value!r}")
-    if value.__index__() < 0:
-        raise OptionError(f"{name} takes token ids from 0 up, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 0:
+        raise OptionError(f"{name} takes token ids, whole numbers from 0 up, not {value!r}")
     return int(value)
 
 
-def _number(params: SamplingParams, name: str) -> float:
-    value = getattr(params, name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise OptionError(f"{name} must be a finite number, not {value!r}")
-    return value
+def _ids(name: str, values: Any) -> frozenset[int]:
+    return frozenset(_id(name, value) for value in _list(name, values))
 
 
-def _whole(params: SamplingParams, name: str, least: int, why: str) -> None:
-    value = getattr(params, name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OptionError(
-            f"{name} must be a whole number of at least {least} ({why}), not {value!r}"
-        )
+def _temperature(name: str, value: Any) -> float:
+    why = "0 (greedy) or from 1e-6 to 1e6 (1.0 leaves the law as it is)"
+    temperature = _real(0, LARGEST, why)(name, value)
+    if 0 < temperature < SMALLEST:
+        raise OptionError(f"{name} must be {why}, not {value!r}")
+    return temperature
 
 
-def _check(params: SamplingParams) -> None:
-    temperature = _number(params, "temperature")
-    if temperature < 0 or 0 < temperature < 1e-6:
-        raise OptionError(
-            f"temperature must be 0 (greedy) or at least 1e-6, not {temperature!r}; "
-            "1.0 leaves the law as it is"
-        )
-    if not 0 < _number(params, "top_p") <= 1:
-        raise OptionError(f"top_p must be above 0 and at most 1 (1 is off), not {params.top_p!r}")
-    if not 0 <= _number(params, "min_p") <= 1:
-        raise OptionError(f"min_p must be between 0 (off) and 1, not {params.min_p!r}")
-    if _number(params, "repetition_penalty") <= 0:
-        raise OptionError(
-            f"repetition_penalty must be above 0 (1 is off), not {params.repetition_penalty!r}"
-        )
-    for name in ("presence_penalty", "frequency_penalty"):
-        _number(params, name)
-    for i, bias in params.logit_bias.items():
-        if isinstance(bias, bool) or not isinstance(bias, (int, float)) or not math.isfinite(bias):
-            raise OptionError(
-                f"logit_bias[{i}] must be finite, not {bias!r}; to forbid an id, use banned"
-            )
-    _whole(params, "top_k", 0, "0 is off")
-    _whole(params, "min_tokens", 0, "0 is off")
-    _whole(params, "max_tokens", 1, "the least that can be generated")
-    if params.min_tokens > params.max_tokens:
-        raise OptionError(
-            f"min_tokens ({params.min_tokens}) must be at most max_tokens ({params.max_tokens})"
-        )
-    for text in params.stop:
+def _top_p(name: str, value: Any) -> float:
+    return _real(math.ulp(0.0), 1, "above 0 and at most 1 (1 is off)")(name, value)
+
+
+def _bias(name: str, value: Any) -> dict[int, float]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{name} takes id -> number, not {value!r}")
+    why = "a number from -1e6 to 1e6 (to forbid an id, use banned)"
+    return {
+        _id(name, i): _real(-LARGEST, LARGEST, why)(f"{name}[{i}]", bias)
+        for i, bias in value.items()
+    }
+
+
+def _stop(name: str, value: Any) -> tuple[str, ...]:
+    texts = (value,) if isinstance(value, str) else _list(name, value)
+    for text in texts:
         if not isinstance(text, str) or not text:
-            raise OptionError(f"stop takes non-empty strings, not {text!r}; for ids use stop_ids")
-    seed = params.seed
-    if seed is not None and (
-        isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**128
-    ):
-        raise OptionError(
-            f"seed must be None (fresh) or a whole number from 0 below 2**128, not {seed!r}"
-        )
-    for processor in params.processors:
+            raise OptionError(f"{name} takes non-empty strings, not {text!r}; for ids use stop_ids")
+    return texts
+
+
+def _seed(name: str, value: Any) -> int | None:
+    why = "None (a fresh one) or a whole number from 0 below 2**128"
+    return None if value is None else _whole(0, 2**128 - 1, why)(name, value)
+
+
+def _processors(name: str, value: Any) -> tuple[Processor, ...]:
+    for processor in _list(name, value):
         if not callable(processor):
             raise OptionError(
-                f"processors must be functions (ids, logits) -> logits, not {processor!r}"
+                f"{name} must be functions (ids, logits) -> logits, not {processor!r}"
             )
+    return _list(name, value)
+
+
+SMALLEST, LARGEST = 1e-6, 1e6  # what float32 logits bear without overflow
+
+_PENALTY = _real(-LARGEST, LARGEST, "a number from -1e6 to 1e6 (0 is off)")
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "temperature": _temperature,
+    "top_k": _whole(0, math.inf, "a whole number of at least 0 (0 is off)"),
+    "top_p": _top_p,
+    "min_p": _real(0, 1, "between 0 (off) and 1"),
+    "repetition_penalty": _real(SMALLEST, LARGEST, "from 1e-6 to 1e6 (1 is off)"),
+    "presence_penalty": _PENALTY,
+    "frequency_penalty": _PENALTY,
+    "logit_bias": _bias,
+    "banned": _ids,
+    "min_tokens": _whole(0, math.inf, "a whole number of at least 0 (0 is off)"),
+    "max_tokens": _whole(1, math.inf, "a whole number of at least 1"),
+    "stop": _stop,
+    "stop_ids": _ids,
+    "seed": _seed,
+    "processors": _processors,
+    "eos": _ids,
+}

@@ -30,8 +30,8 @@ class Drafted:
     parent: int  # index in the round's drafts; −1: the prefix
     p: float  # target's probability of the token
     q: float  # probability it was drafted with; 1 for a point mass
-    acceptance: float | None  # probability of its acceptance; None: never judged
-    coin: float | None  # the uniform that decided; None: no coin was tossed
+    acceptance: float | None = None  # probability of its acceptance; None: never judged
+    coin: float | None = None  # the uniform that decided; None: no coin was tossed
     accepted: bool
 
 
@@ -60,13 +60,15 @@ class Round:
 
     def to_json(self) -> str:
         """One line of the trace file."""
-        fields = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        fields = _recorded(self) | {"drafted": [_recorded(drafted) for drafted in self.drafted]}
         return json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str) -> Round:
         """Inverse of `to_json`. ValueError for another schema or missing fields."""
-        fields: dict[str, Any] = json.loads(line)
+        fields: Any = json.loads(line)
+        if not isinstance(fields, dict):
+            raise ValueError(f"not a trace record: {line[:40]}")
         if (schema := fields.pop("schema", None)) != SCHEMA:
             raise ValueError(f"trace schema {schema!r}; this version reads {SCHEMA}")
         try:
@@ -82,6 +84,10 @@ class Round:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a trace record: {error}") from None
+
+
+def _recorded(record: Round | Drafted) -> dict[str, Any]:
+    return {k: v for k, v in dataclasses.asdict(record).items() if v is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,8 +73,8 @@ class FakeModel(TabularModel):
         rows = super().extend(steps)
         limit = int(self.quirks.get("nan", 10**9))
         for step, logits in zip(steps, rows):
-            if len(logits) and self.length(step.slot) > limit:
-                logits[-1, 0] = np.nan
+            first = self.length(step.slot) - len(logits)
+            logits[max(limit - first, 0) :, 0] = np.nan  # rows whose prefix is longer than limit
         return rows
 
     def _law(self, prefix: tuple[int, ...]) -> np.ndarray:

@@ -133,9 +133,7 @@ def test_a_ban_on_the_token_that_everybody_loves(control, temperature, verifier)
 
 
 @each_verifier
-def test_a_bias_that_forces_a_token(verifier, request):
-    if verifier in ("block", "auto"):
-        request.applymarker(pytest.mark.xfail(strict=True, reason="block rounds z + 1 − P"))
+def test_a_bias_that_forces_a_token(verifier):
     engine = Engine(target(), ModelDrafter(draft()), num_draft=3)
     done = engine.generate(PROMPT, max_tokens=20, verifier=verifier, logit_bias={3: 500})
     assert done.tokens == (3,) * 20

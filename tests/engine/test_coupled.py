@@ -136,7 +136,6 @@ def test_a_transformer_that_drafts_for_itself_is_right_and_judged_right(hf):
         assert done.stats.acceptance_rate == 1
 
 
-@pytest.mark.xfail(strict=True, reason="block rounds z + 1 − P", raises=ZeroDivisionError)
 def test_a_transformer_that_drafts_for_itself_under_block(hf):
     engine = Engine(hf("llama"), ModelDrafter(hf("llama")), num_draft=3, verifier="block")
     for seed in range(3):

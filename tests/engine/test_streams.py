@@ -108,7 +108,6 @@ def test_dropping_a_half_read_stream():
     assert e.generate(PROMPT, **OPTIONS).tokens == solo()
 
 
-@pytest.mark.xfail(strict=True, raises=TimeoutError, reason="the lock is taken twice by one thread")
 def test_a_dropped_stream_that_is_collected_during_a_round():
     """The collector may run anywhere, even in the middle of this thread's own round."""
     collecting = []
@@ -130,7 +129,6 @@ def test_a_dropped_stream_that_is_collected_during_a_round():
     assert open_slots(e) == NONE_OPEN
 
 
-@pytest.mark.xfail(strict=True, reason="cancel closes a generator that runs in another thread")
 def test_cancel_from_another_thread():
     """It takes effect after the current round, as its docstring says."""
     inside, go_on = threading.Event(), threading.Event()
@@ -168,7 +166,6 @@ def recording(errors, action):
         errors.append(error)
 
 
-@pytest.mark.xfail(strict=True, reason="cancel closes a generator that is running")
 def test_cancel_in_the_middle_of_a_round():
     """As a signal's handler does it, or a processor that has seen enough."""
     streams = []
@@ -260,7 +257,6 @@ def test_threads_share_an_engine():
     assert open_slots(e) == NONE_OPEN
 
 
-@pytest.mark.xfail(strict=True, reason="a call waits for memory held by itself, not by others")
 def test_threads_wait_for_memory_that_others_hold():
     """Calls queue: that another call has the last slot is no error of this one."""
 

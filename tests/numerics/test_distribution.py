@@ -212,3 +212,10 @@ def test_bfloat16_logits_become_float32_laws():
 def test_what_underflows_stays_out():
     p = law(np.array([0.0, -200.0], np.float32), SamplingParams(), NONE)
     assert p.tolist() == [1, 0]
+
+
+def test_masks_at_the_edge_of_float32_do_not_overflow():
+    """Processors often mask with the smallest float32 instead of −inf."""
+    edge = np.finfo(np.float32).min
+    p = law(np.array([edge, 1.0, 2.0], np.float32), SamplingParams(temperature=1e-6), NONE)
+    assert p.tolist() == [0, 0, 1]

@@ -25,13 +25,6 @@ COIN_LOW, COIN_HIGH = 0.0, 1 - 2.0**-53
 pytestmark = pytest.mark.parametrize("name", VERIFIERS)
 
 
-@pytest.fixture
-def block_divides_by_zero(request, name):
-    """z + 1 − P rounds to 0, or below z, where P is 1."""
-    if name == "block":
-        request.applymarker(pytest.mark.xfail(strict=True, reason="block rounds z + 1 − P"))
-
-
 class Recording(KeyedDraws):
     """Keeps what was asked for, in order."""
 
@@ -150,7 +143,6 @@ def test_a_verdict_is_a_path_and_a_token_of_its_law(name):
             assert outcome.law.tolist() == p[-1].tolist()
 
 
-@pytest.mark.usefixtures("block_divides_by_zero")
 def test_acceptance_is_a_probability(name):
     for seed in range(400):
         proposal, p = example(seed)
@@ -247,7 +239,6 @@ def test_below_the_smallest_of_float32(name, coin):
 
 @pytest.mark.parametrize("coin", [COIN_LOW, 0.5, COIN_HIGH])
 @pytest.mark.filterwarnings("error")
-@pytest.mark.usefixtures("block_divides_by_zero")
 def test_denormal_laws(name, coin):
     """The smallest numbers of float32, in p, in q, and in what is left between them."""
     tiny = np.float32(1e-45)
@@ -268,7 +259,6 @@ def test_denormal_laws(name, coin):
                     assert np.isfinite(outcome.law).all()
 
 
-@pytest.mark.usefixtures("block_divides_by_zero")
 def test_p_and_q_apart_by_rounding_alone(name):
     """As when draft and target are one model, read in passes of different sizes."""
     p = np.array([0.5, 1e-3, 0.499])

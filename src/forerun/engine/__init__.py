@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forerun.engine.engine import Engine, EngineOptions, Stream
+from forerun.engine.engine import Engine, EngineOptions
 from forerun.engine.request import Completion, Piece, Prompt
+from forerun.engine.stream import Stream
 
 __all__ = ["Completion", "Engine", "EngineOptions", "Piece", "Prompt", "Stream"]

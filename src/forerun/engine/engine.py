@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Any, Unpack
@@ -19,7 +19,6 @@ from forerun.drafters.base import Drafter
 from forerun.engine.request import (
     AUTO,
     Completion,
-    Piece,
     Prompt,
     Request,
     check_verifier,
@@ -28,15 +27,13 @@ from forerun.engine.request import (
     completion,
     make_request,
     open_generation,
+    refused,
 )
-from forerun.engine.stops import TextFollower
+from forerun.engine.stream import Progress, Stream
 from forerun.errors import CacheError, CapabilityError, ForerunError, OptionError
 from forerun.models.base import Model
 from forerun.sampling import SamplingOptions
-from forerun.trace import Kind, Round
-
-Progress = tuple[Request, Generation, Round | None]
-"""A request after a round of its own; no record where the round failed."""
+from forerun.trace import Round
 
 
 class EngineOptions(SamplingOptions, total=False):
@@ -70,6 +67,10 @@ class Engine:
         max_batch: int = 8,
         trace_heads: bool = False,
     ) -> None:
+        if not isinstance(target, Model):
+            raise OptionError(
+                f"target takes a Model, not {target!r}; names and paths go to forerun.load"
+            )
         self.target = target
         self.drafter = find_drafter(drafter)
         self.verifier = verifier
@@ -79,6 +80,9 @@ class Engine:
         self.max_batch = max_batch
         self.trace_heads = trace_heads
         self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)  # a slot was closed
+        self._holders: dict[int, int] = {}  # slot -> thread whose call opened it
+        self._left: deque[Generation] = deque()  # of calls that were left; slots to be closed
         self._closed = False
         self._check()
 
@@ -117,11 +121,9 @@ class Engine:
         """
         if isinstance(prompts, (str, bytes)):
             raise OptionError("generate_batch takes a list of prompts; for one prompt use generate")
-        each = (
-            [params or {}] * len(prompts)
-            if params is None or isinstance(params, Mapping)
-            else params
-        )
+        prompts = list(prompts)
+        shared = params is None or isinstance(params, Mapping)
+        each = [params] * len(prompts) if shared else list(params or [])
         if len(each) != len(prompts):
             raise OptionError(f"{len(prompts)} prompts but {len(each)} params: give one for each")
         requests = [self._request(i, *pair) for i, pair in enumerate(zip(prompts, each))]
@@ -129,6 +131,9 @@ class Engine:
         done: dict[int, Completion] = {}
         with closing(self._run(requests)) as progress:
             for request, g, record in progress:
+                if isinstance(g, ForerunError):
+                    done[request.index] = refused(request, g, self.drafter)
+                    continue
                 if record is not None:
                     traces[request.index].append(record)
                 if g.finish_reason is not None:
@@ -138,7 +143,7 @@ class Engine:
     def stream(self, prompt: Prompt, **options: Unpack[EngineOptions]) -> Stream:
         """Complete one prompt, a piece per round. The request is checked before this returns."""
         request = self._request(0, prompt, options)
-        return Stream(request, self._run([request]))
+        return Stream(request, self._run([request]), self.drafter)
 
     def close(self) -> None:
         """Refuse further calls. Models are the caller's and stay as they are."""
@@ -157,14 +162,16 @@ class Engine:
 
     # ------------------------------------------------------------------ the loop
 
-    def _request(self, index: int, prompt: Prompt, options: Mapping[str, Any]) -> Request:
+    def _request(self, index: int, prompt: Prompt, options: Any) -> Request:
         if self._closed:
             raise OptionError("this engine is closed")
+        if not isinstance(options, Mapping | None):
+            raise OptionError(f"params takes a dict of keywords for each prompt, not {options!r}")
         return make_request(
             self.target,
             self.drafter,
             prompt,
-            options,
+            options or {},
             index=index,
             verifier=self.verifier,
             num_draft=self.num_draft,
@@ -178,23 +185,47 @@ class Engine:
             while waiting or running:
                 with self._lock:
                     progress = self._round(waiting, running)
+                    if waiting and not progress:  # other threads have the memory
+                        self._freed.wait()
+                self._sweep()
                 yield from progress
         finally:
-            with self._lock:
-                for _, g in running.values():
-                    close_generation(g, self.target, self.drafter)
+            self._left.extend(g for _, g in running.values())
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Close the slots of calls that were left early.
+
+        A dropped stream is closed by whoever collects garbage, maybe by this thread in the middle
+        of a round of its own. So never wait for the lock: who holds it sweeps after its round.
+        """
+        while self._left and self._lock.acquire(blocking=False):
+            try:
+                while self._left:
+                    self._close(self._left.popleft())
+            finally:
+                self._lock.release()
+
+    def _close(self, g: Generation) -> None:
+        self._holders.pop(g.slot, None)
+        close_generation(g, self.target, self.drafter)
+        self._freed.notify_all()
 
     def _round(
         self, waiting: deque[Request], running: dict[int, tuple[Request, Generation]]
     ) -> list[Progress]:
         self._retire(running)  # those cancelled between rounds
+        progress: list[Progress] = []
         while waiting and len(running) < self.max_batch:
-            if not self._admit(waiting[0], running):
-                break
-            waiting.popleft()
+            error = self._admit(waiting[0], running)
+            if error is not None and (running or self._elsewhere()):
+                break  # there is no memory until others have ended
+            request = waiting.popleft()
+            if error is not None:
+                progress.append((request, error, None))
         batch = [g for _, g in running.values()]
         if not batch:
-            return []
+            return progress
         try:
             records = decode_round(batch, self.target, self.drafter, heads=self.trace_heads)
         except ForerunError as error:  # the pass itself failed: nobody can go on
@@ -202,107 +233,28 @@ class Engine:
                 g.fail(error)
             records = []
         by_request = {record.request: record for record in records}
-        progress = [(request, g, by_request.get(request.index)) for request, g in running.values()]
+        progress += [(request, g, by_request.get(request.index)) for request, g in running.values()]
         self._retire(running)
         return progress
 
-    def _admit(self, request: Request, running: dict[int, tuple[Request, Generation]]) -> bool:
-        """Open a slot and read the prompt; False where memory is short until others have ended."""
+    def _admit(
+        self, request: Request, running: dict[int, tuple[Request, Generation]]
+    ) -> CacheError | None:
+        """Open a slot and read the prompt; the error where there is no memory for it."""
         try:
             g = open_generation(self.target, self.drafter, request)
-        except CacheError:
-            if running:
-                return False
-            raise
+        except CacheError as error:
+            return error
         running[g.slot] = (request, g)
-        return True
+        self._holders[g.slot] = threading.get_ident()
+        return None
+
+    def _elsewhere(self) -> bool:
+        """Whether calls of other threads hold slots (this thread's own would wait for itself)."""
+        return any(thread != threading.get_ident() for thread in self._holders.values())
 
     def _retire(self, running: dict[int, tuple[Request, Generation]]) -> None:
         for slot, (_, g) in list(running.items()):
             if g.finish_reason is not None:
-                close_generation(g, self.target, self.drafter)
                 del running[slot]
-
-
-class Stream(Iterator[Piece]):
-    """Pieces of one completion, one for each round; `done` holds the whole once it has ended.
-
-    `cancel()` ends it after the current round; leaving a `with` block or dropping it does too.
-    """
-
-    def __init__(self, request: Request, progress: Generator[Progress, None, None]) -> None:
-        self._request = request
-        self._progress = progress
-        self._trace: list[Round] = []
-        self._kinds: list[Kind] = []  # by token
-        self._shown = 0  # characters handed out
-        self._token = 0  # the token whose text comes next
-        self._generation: Generation | None = None
-        self.done: Completion | None = None
-
-    def __iter__(self) -> Stream:
-        return self
-
-    def __next__(self) -> Piece:
-        if self.done is not None:
-            raise StopIteration
-        for _, g, record in self._progress:
-            self._generation = g
-            if record is not None:
-                self._trace.append(record)
-                self._kinds += record.kinds
-            if g.finish_reason is not None:
-                self._end(g)
-            if g.error is not None:
-                raise g.error
-            if record is not None:
-                return self._piece(g, record)
-        raise StopIteration
-
-    def cancel(self) -> Completion | None:
-        """End it now; what was delivered so far is in `done` (None if nothing had begun)."""
-        if self.done is None and (g := self._generation) is not None:
-            g.finish_reason = "cancelled"
-            self._end(g)
-        self._progress.close()
-        return self.done
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.cancel()
-
-    def _end(self, g: Generation) -> None:
-        self.done = completion(self._request, g, self._trace)
-
-    def _piece(self, g: Generation, record: Round) -> Piece:
-        parts = self._new_parts(g)
-        return Piece(
-            text="".join(text for text, _ in parts),
-            tokens=record.tokens,
-            kinds=record.kinds,
-            parts=parts,
-            round=record,
-        )
-
-    def _new_parts(self, g: Generation) -> tuple[tuple[str, Kind], ...]:
-        """Text that became showable, split by the token that completed it."""
-        if not isinstance(g.follower, TextFollower):
-            return ()
-        follower = g.follower
-        upto = len(follower.text) if g.finish_reason is not None else follower.showable()
-        parts: list[tuple[str, Kind]] = []
-        while self._shown < upto:
-            end = min(follower.ends[self._token], upto)
-            if self._shown < end:
-                parts.append((follower.text[self._shown : end], self._kinds[self._token]))
-                self._shown = end
-            if end < upto:
-                self._token += 1
-        return tuple(parts)
+                self._close(g)

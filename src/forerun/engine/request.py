@@ -79,6 +79,8 @@ class Piece:
 def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
     """The ids a prompt stands for, checked. PromptError says what is wrong with it."""
     tokenizer = target.tokenizer
+    if isinstance(prompt, (bytes, Mapping)) or not hasattr(prompt, "__getitem__"):
+        raise PromptError(f"a prompt is text, token ids, or chat messages, not {prompt!r}")
     if isinstance(prompt, str):
         if tokenizer is None:
             raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
@@ -240,6 +242,20 @@ def close_generation(g: Generation, target: Model, drafter: Drafter | None) -> N
     target.close(g.slot)
     if drafter is not None:
         drafter.end(g.slot)
+
+
+def refused(request: Request, error: ForerunError, drafter: Drafter | None) -> Completion:
+    """What comes of a request that never got a slot."""
+    return Completion(
+        text="",
+        tokens=(),
+        finish_reason="error",
+        prompt=request.prompt,
+        seed=request.seed,
+        verifier=choose_verifier(request.verifier, request.params, drafter).name,
+        trace=(),
+        error=error,
+    )
 
 
 def completion(request: Request, g: Generation, trace: Sequence[Round]) -> Completion:

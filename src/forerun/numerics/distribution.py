@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
 from forerun.errors import LawError
@@ -43,6 +44,7 @@ class History:
         return [*self.ids, *self.path]
 
 
+@np.errstate(over="ignore")  # far below the largest logit, a quotient may well be −inf
 def law(logits: Any, params: SamplingParams, history: History) -> Any:
     """The law [V] of the next token, given logits [V] and the ids before it.
 
@@ -67,6 +69,11 @@ def law(logits: Any, params: SamplingParams, history: History) -> Any:
     return w / xp.sum(w)
 
 
+def point_mass(token: int, like: Any) -> Any:
+    """The law [V] of certainty, where `like` [V] lives."""
+    return _one_hot(token, like, array_namespace(like))
+
+
 def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -> Any:
     """Penalties, bias and user processors, on a copy in float32 or better."""
     dtype = logits.dtype if logits.dtype == xp.float64 else xp.float32
@@ -87,6 +94,8 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
             l = processor(ids, l)
         except Exception as error:
             raise LawError(f"a processor failed: {type(error).__name__}: {error}") from error
+        if type(l) is not type(logits):
+            raise LawError(f"a processor must return the logits, not {type(l).__name__}")
         if l.shape != logits.shape:
             raise LawError(f"a processor returned shape {tuple(l.shape)} for {tuple(logits.shape)}")
     return l

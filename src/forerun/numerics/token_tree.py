@@ -109,6 +109,11 @@ class Proposal:
     def __len__(self) -> int:
         return len(self.tree)
 
+    def first(self, count: int) -> Proposal:
+        """The first `count` tokens of a chain."""
+        tree = TokenTree.chain(self.tree.tokens[:count])
+        return Proposal(tree=tree, q=self.q[:count], drawn=self.drawn)
+
 
 NOTHING = Proposal()
 """The empty proposal: a round with it is a step of plain decoding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from forerun.errors import UnknownNameError
+from forerun.errors import OptionError, UnknownNameError
 from forerun.verifiers.base import Verdict, Verifier
 from forerun.verifiers.block import BlockVerifier
 from forerun.verifiers.coupled import CoupledVerifier
@@ -19,6 +19,10 @@ VERIFIERS: dict[str, Callable[[], Verifier]] = {
 
 def verifier(name: str) -> Verifier:
     """The verifier of that name; UnknownNameError names the known ones (`auto` is the engine's)."""
+    if not isinstance(name, str):
+        raise OptionError(
+            f"verifier takes a name, not {name!r}; known: {', '.join(VERIFIERS)}, auto"
+        )
     if name not in VERIFIERS:
         raise UnknownNameError.of("verifier", name, [*VERIFIERS, "auto"])
     return VERIFIERS[name]()

@@ -59,4 +59,4 @@ def _log_ratio(target: float, draft: float) -> float:
 
 
 def _chance(z: float, P: float) -> float:
-    return z / (z + 1 - P) if z > 0 else 0.0
+    return z / (z + (1 - P)) if z > 0 else 0.0  # so grouped, it cannot divide by 0
