@@ -40,7 +40,7 @@ clean:
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("forerun needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.torch: | $(BIN)/python
 	$(BIN)/python -m pip install "$(TORCH)"

@@ -115,7 +115,7 @@ def decode_round(
     the others go on. `heads` records the likeliest tokens of each final law (costs O(V)).
     """
     clock = _Clock(len(batch))
-    proposals = propose(batch, drafter)
+    proposals = propose(batch, target, drafter)
     clock.drafted()
     rows = target.extend([_step(g, proposal) for g, proposal in zip(batch, proposals)])
     clock.read()
@@ -138,7 +138,7 @@ def decode_round(
     return records
 
 
-def propose(batch: Sequence[Generation], drafter: Drafter | None) -> list[Proposal]:
+def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None) -> list[Proposal]:
     """Ask the drafter for each generation that has room; the others get the empty proposal."""
     for g in batch:
         g.draws.begin_round(g.round, len(g.ids))
@@ -156,7 +156,7 @@ def propose(batch: Sequence[Generation], drafter: Drafter | None) -> list[Propos
     ]
     proposals = drafter.propose(requests) if drafter is not None and requests else []
     for g, request, proposal in zip(asked, requests, proposals, strict=True):
-        _check(g, request, proposal)
+        _check(g, request, proposal, target.vocab_size)
     by_slot = {g.slot: proposal for g, proposal in zip(asked, proposals)}
     return [by_slot.get(g.slot, NOTHING) for g in batch]
 
@@ -216,12 +216,14 @@ def _step(g: Generation, proposal: Proposal) -> Step:
     return Step(slot=g.slot, tokens=(g.ids[-1], *tree.tokens), parents=parents, rows=len(tree) + 1)
 
 
-def _check(g: Generation, request: DraftRequest, proposal: Proposal) -> None:
+def _check(g: Generation, request: DraftRequest, proposal: Proposal, vocab_size: int) -> None:
     tree = proposal.tree
     if max(tree.depths, default=0) > request.num_draft:
         raise CapabilityError(
             f"a proposal {max(tree.depths)} tokens deep, where {request.num_draft} were allowed"
         )
+    if bad := [token for token in tree.tokens if not 0 <= token < vocab_size]:
+        raise CapabilityError(f"drafted token id {bad[0]} is not in 0 to {vocab_size - 1}")
     if not g.verifier.judges(proposal.drawn, tree.is_chain):
         shape = "chain" if tree.is_chain else "tree"
         raise CapabilityError(

@@ -47,9 +47,8 @@ def product(vocabulary):
 @product(2)
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
 def test_two_tokens(drafter, verifier, control, eos, company):
-    others = [COMPANY] if company else []
-    num_draft = 2 if company else 3
-    check(2, drafter, verifier, control, eos=eos, num_draft=num_draft, horizon=3, company=others)
+    others = COMPANY if company else ()
+    check(2, drafter, verifier, control, eos=eos, num_draft=2, horizon=3, company=others)
 
 
 @product(3)
@@ -65,7 +64,7 @@ def test_draft_lengths(num_draft, verifier):
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
 def test_company_at_three_tokens(verifier):
-    check(3, "model", verifier, "T = 0.7", eos=True, num_draft=2, horizon=4, company=[COMPANY])
+    check(3, "model", verifier, "temperature", eos=True, num_draft=2, horizon=4, company=COMPANY)
 
 
 @pytest.mark.long
@@ -81,7 +80,7 @@ def test_four_tokens_deep(verifier, control):
 def test_two_companions(drafter, verifier):
     longer = ((0, 2, 1, 0), {"max_tokens": 3, "num_draft": 2, "top_p": 0.8})
     check(
-        3, drafter, verifier, "top-k", eos=True, num_draft=2, horizon=3, company=[longer, COMPANY]
+        3, drafter, verifier, "top-k", eos=True, num_draft=2, horizon=3, company=[longer, *COMPANY]
     )
 
 
@@ -104,7 +103,7 @@ def test_laws_that_trip_others(p, q, greedy, verifier):
         model = TabularModel(lambda prefix: p, len(p))
         draft = TabularModel(lambda prefix: q, len(q))
         helper = ModelDrafter(draft, sampling={"temperature": 0} if greedy else None)
-        horizon = num_draft + 1 if len(p) == 2 or num_draft < 3 else 3
+        horizon = num_draft + 1  # so that all of them are drafted
         found = exact_law(
             model, helper, verifier=verifier, num_draft=num_draft, prompt=[0], max_tokens=horizon
         )

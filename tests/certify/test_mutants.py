@@ -22,8 +22,9 @@ import forerun.verifiers.rejection
 from certify.tables import PROMPT, draft_model, table, target
 from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
+from forerun.cli.chat import turn_seed
 from forerun.decode import Generation
-from forerun.drafters import ModelDrafter, PredictionDrafter
+from forerun.drafters import ModelDrafter, NgramDrafter, PredictionDrafter
 from forerun.errors import CacheError, KeyReuseError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.acceptance import acceptance, mass
@@ -447,6 +448,24 @@ def test_a_drafter_that_remembers_the_same_seeds_earlier_output():
             found[again.generate(list(PROMPT), **options).tokens] += 1
         caught[verifier] = min(p_values(found, expected, horizon)) < 1e-6
     assert caught == {"rejection": True, "coupled": False}
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "coupled"])
+def test_a_prompt_that_stems_from_the_same_seed(verifier):
+    """A second turn whose prompt holds the first one's answer; the oldest tokens were dropped."""
+    model = TabularModel(lambda prefix: (0.6, 0.4), 2)
+    engine = Engine(model, NgramDrafter(), num_draft=2)
+    expected = plain_law(model, prompt=[0], max_tokens=4)  # two answers of two tokens
+    caught = {}
+    for name, seed_of in (("same", lambda seed, turn: seed), ("own", turn_seed)):
+        found = Counter()
+        for seed in range(3000):
+            options = {"verifier": verifier, "max_tokens": 2}
+            one = engine.generate([0, 1], seed=seed_of(seed, 0), **options).tokens
+            two = engine.generate(list(one), seed=seed_of(seed, 1), **options).tokens
+            found[one + two] += 1
+        caught[name] = min(p_values(found, expected, 4)) < 1e-6
+    assert caught == {"same": True, "own": False}
 
 
 def test_single_precision_draws_would_not_be_seen_here():

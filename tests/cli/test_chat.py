@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cli.fakes import Tokenizer
-from forerun.cli.chat import Conversation
+from forerun.cli.chat import Conversation, turn_seed
 
 FAKE = ("-m", "fake", "--temperature", "0", "-n", "12")
 
@@ -130,3 +130,15 @@ def test_the_trace_counts_answers(cli, tmp_path):
 @pytest.mark.parametrize("option", ["--compare", "--prompt-file", "--chat"])
 def test_options_of_generate_alone(option, cli):
     assert cli("chat", option).code == 2
+
+
+def test_each_turn_has_a_seed_of_its_own(cli):
+    """Earlier answers are part of a turn's prompt, and know the noise that wrote them."""
+    lines = b"one\ntwo\n/reset\none\n"
+    sampled = ("-m", "fake", "--temperature", "1", "-n", "12", "--json", "--seed", "7")
+    first = [done["seed"] for done in answers(cli("chat", *sampled, stdin=lines))]
+    again = [done["seed"] for done in answers(cli("chat", *sampled, stdin=lines))]
+    assert first == again
+    assert first[0] == 7
+    assert len(set(first)) == 3
+    assert turn_seed(None, 3) is None

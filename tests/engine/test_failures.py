@@ -12,7 +12,7 @@ from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import ModelDrafter, NgramDrafter
 from forerun.drafters.base import DrafterTraits
-from forerun.errors import CacheError, LawError
+from forerun.errors import CacheError, CapabilityError, LawError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.token_tree import Drawn, Proposal, TokenTree
 from forerun.verifiers import VERIFIERS
@@ -354,3 +354,36 @@ def test_a_drafter_that_breaks_leaves_no_slot_open(method):
     assert len(engine.target._cached) == 0
     if method != "begin":
         assert open_slots(engine) == NONE_OPEN
+
+
+def test_a_request_that_waits_for_memory_reads_its_prompt_once():
+    class Pool(TabularModel):
+        """Memory for 60 tokens in all slots together."""
+
+        def __init__(self):
+            super().__init__(table(V, 1), V)
+            self.read = 0
+
+        def extend(self, steps):
+            held = sum(map(len, self._cached.values())) + sum(len(step.tokens) for step in steps)
+            if held > 60:
+                raise CacheError(f"{held} tokens, 60 fit")
+            self.read += sum(len(step.tokens) for step in steps)
+            return super().extend(steps)
+
+    model = Pool()
+    prompts = [[0] * 40, [1] * 40, [2] * 40]
+    batch = Engine(model).generate_batch(prompts, {"max_tokens": 15, "seed": 1})
+    assert [done.finish_reason for done in batch] == ["length"] * 3
+    assert model.read == 3 * (40 - 1 + 15)
+
+
+def test_a_drafter_that_drafts_unknown_ids_is_named():
+    class Wild(NgramDrafter):
+        def propose(self, requests):
+            return [Proposal.point_mass([V]) for _ in requests]
+
+    engine = Engine(target(), Wild())
+    with pytest.raises(CapabilityError, match=f"drafted token id {V} is not in 0 to {V - 1}"):
+        engine.generate([0])
+    assert open_slots(engine) == NONE_OPEN

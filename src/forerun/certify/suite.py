@@ -1,6 +1,6 @@
 """The exact suite: every drafter with every verifier under every kind of sampling, each enumerated.
 
-Small tables that depend on the whole prefix, two or three tokens, outputs of three. The law that
+Small tables that depend on the whole prefix, two or three tokens, outputs of four. The law that
 the production loop writes is compared with Π p:
 
     case = Case(drafter="ngram", verifier="block", control="top-p", ...)
@@ -37,7 +37,7 @@ EXACT = 1e-12
 
 PROMPT = (0, 1, 1, 0, 1)  # repeats itself, so that lookup drafters find something
 COMPANY = (((1, 0, 0), {"max_tokens": 2, "num_draft": 1, "temperature": 1.3}),)
-HORIZON = 3
+HORIZON = 4
 
 OTHER_CONTROLS = {"temperature": 1.6, "top_k": 0, "top_p": 1.0, "min_p": 0.05}
 
@@ -106,7 +106,7 @@ def run(case: Case) -> Result:
     """Enumerate one case."""
     sampling = dict(controls(case.vocabulary)[case.control])
     eos = sampling.pop("eos", None)
-    model = TabularModel(table(case.vocabulary, 1, zeros=True), case.vocabulary, eos)
+    model = target(case.vocabulary, eos=eos)
     common: dict[str, Any] = {"prompt": PROMPT, "max_tokens": HORIZON, **sampling}
     found = exact_law(
         model,
@@ -157,7 +157,10 @@ def controls(vocabulary: int) -> dict[str, Mapping[str, Any]]:
         "top-p": {"top_p": 0.7},
         "min-p": {"min_p": 0.4},
         "repetition penalty": {"repetition_penalty": 1.8},
+        "repetition reward": {"repetition_penalty": 0.6},
         "presence penalty": {"presence_penalty": 0.9},
+        "presence reward": {"presence_penalty": -0.9},
+        "frequency penalty": {"frequency_penalty": 0.8},
         "frequency reward": {"frequency_penalty": -0.8},
         "logit bias": {"logit_bias": {0: -1.5, last: 0.7}},
         "ban": {"banned": [last]},
@@ -167,8 +170,12 @@ def controls(vocabulary: int) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _draft_model(vocabulary: int) -> TabularModel:
-    return TabularModel(table(vocabulary, 2), vocabulary, name="draft")
+def draft_model(vocabulary: int, *, context: int | None = None) -> TabularModel:
+    return TabularModel(table(vocabulary, 2), vocabulary, context=context, name="draft")
+
+
+def target(vocabulary: int, *, eos: int | None = None, context: int | None = None) -> TabularModel:
+    return TabularModel(table(vocabulary, 1, zeros=True), vocabulary, eos, context=context)
 
 
 def _predicted(vocabulary: int) -> list[int]:
@@ -178,12 +185,12 @@ def _predicted(vocabulary: int) -> list[int]:
 VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     "none": {"": lambda vocabulary: None},
     "model": {
-        "": lambda vocabulary: ModelDrafter(_draft_model(vocabulary)),
+        "": lambda vocabulary: ModelDrafter(draft_model(vocabulary)),
         "other controls": lambda vocabulary: ModelDrafter(
-            _draft_model(vocabulary), sampling=OTHER_CONTROLS
+            draft_model(vocabulary), sampling=OTHER_CONTROLS
         ),
         "greedy draft": lambda vocabulary: ModelDrafter(
-            _draft_model(vocabulary), sampling={"temperature": 0}
+            draft_model(vocabulary), sampling={"temperature": 0}
         ),
     },
     "ngram": {"": lambda vocabulary: NgramDrafter()},

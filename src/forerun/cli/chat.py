@@ -108,6 +108,7 @@ class Talk:
 
     def __init__(self, session: Session, conversation: Conversation) -> None:
         self.session, self.conversation = session, conversation
+        self._answers = 0  # /reset does not set it back: no noise is used twice
 
     def take(self, line: str, *, patient: bool) -> bool:
         """False to leave. What is wrong with a message is said if `patient`, else raised."""
@@ -143,7 +144,9 @@ class Talk:
                 f"the oldest {were} dropped"
             )
         as_json = session.settings.json
-        done = session.answer(conversation.messages(text), show=not as_json)
+        options = {"seed": turn_seed(session.sampling.get("seed"), self._answers)}
+        self._answers += 1
+        done = session.answer(conversation.messages(text), options, show=not as_json)
         if as_json:
             screen.line(json.dumps(as_dict(done), ensure_ascii=False))
         else:
@@ -164,6 +167,11 @@ class Talk:
             return True
         room = min(self.session.settings.max_tokens, context // 2)
         return len(tokenizer.encode_chat(messages)) + room <= context
+
+
+def turn_seed(seed: int | None, turn: int) -> int | None:
+    """A seed for each turn: earlier answers are part of its prompt, and know their own noise."""
+    return None if seed is None else (seed + turn * 0x9E3779B97F4A7C15) % 2**128
 
 
 def _message(role: str, text: str) -> Message:

@@ -1,7 +1,8 @@
 """The engine: requests in, tokens out, round by round.
 
-A minimal one: requests of a call wait in order for one of `max_batch` slots, and those that run
-share every round. Calls from several threads take turns round by round.
+A minimal one: requests of a call wait in order for one of `max_batch` slots and for memory, and
+those that run share every round. Calls of several threads queue; streams take their rounds in
+between.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ class Engine:
             raise OptionError(f"max_batch must be a whole number of at least 1, not {max_batch!r}")
         self.max_batch = max_batch
         self.trace_heads = trace_heads
-        self._lock = threading.Lock()
-        self._freed = threading.Condition(self._lock)  # a slot was closed
-        self._holders: dict[int, int] = {}  # slot -> thread whose call opened it
+        self._turn = threading.RLock()  # one call at a time
+        self._lock = threading.Lock()  # one round at a time
         self._left: deque[Generation] = deque()  # of calls that were left; slots to be closed
+        self._full = False  # a request found no memory, and no slot was closed since
         self._closed = False
         self._check()
 
@@ -129,7 +130,7 @@ class Engine:
         requests = [self._request(i, *pair) for i, pair in enumerate(zip(prompts, each))]
         traces: list[list[Round]] = [[] for _ in requests]
         done: dict[int, Completion] = {}
-        with closing(self._run(requests)) as progress:
+        with self._turn, closing(self._run(requests)) as progress:
             for request, g, record in progress:
                 if isinstance(g, ForerunError):
                     done[request.index] = refused(request, g, self.drafter)
@@ -185,8 +186,6 @@ class Engine:
             while waiting or running:
                 with self._lock:
                     progress = self._round(waiting, running)
-                    if waiting and not progress:  # other threads have the memory
-                        self._freed.wait()
                 self._sweep()
                 yield from progress
         finally:
@@ -207,18 +206,17 @@ class Engine:
                 self._lock.release()
 
     def _close(self, g: Generation) -> None:
-        self._holders.pop(g.slot, None)
         close_generation(g, self.target, self.drafter)
-        self._freed.notify_all()
+        self._full = False
 
     def _round(
         self, waiting: deque[Request], running: dict[int, tuple[Request, Generation]]
     ) -> list[Progress]:
         self._retire(running)  # those cancelled between rounds
         progress: list[Progress] = []
-        while waiting and len(running) < self.max_batch:
+        while waiting and len(running) < self.max_batch and not (self._full and running):
             error = self._admit(waiting[0], running)
-            if error is not None and (running or self._elsewhere()):
+            if error is not None and running:
                 break  # there is no memory until others have ended
             request = waiting.popleft()
             if error is not None:
@@ -244,14 +242,10 @@ class Engine:
         try:
             g = open_generation(self.target, self.drafter, request)
         except CacheError as error:
+            self._full = True
             return error
         running[g.slot] = (request, g)
-        self._holders[g.slot] = threading.get_ident()
         return None
-
-    def _elsewhere(self) -> bool:
-        """Whether calls of other threads hold slots (this thread's own would wait for itself)."""
-        return any(thread != threading.get_ident() for thread in self._holders.values())
 
     def _retire(self, running: dict[int, tuple[Request, Generation]]) -> None:
         for slot, (_, g) in list(running.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,12 +113,11 @@ def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
 
 
 def _token_id(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise PromptError(
             f"a prompt is text, token ids, or chat messages; {value!r} is none of them"
-        ) from None
+        )
+    return int(value)
 
 
 def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:

@@ -84,9 +84,11 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
             seen = _index(sorted(set(ids)), l, xp)
             r, old = params.repetition_penalty, l[seen]
             l[seen] = xp.where(old > 0, old / r, old * r)
-        if params.presence_penalty or params.frequency_penalty:
-            for i, n in Counter(ids[history.prompt_length :]).items():
-                l[i] -= params.presence_penalty + params.frequency_penalty * n
+        counts = Counter(ids[history.prompt_length :])
+        if counts and (params.presence_penalty or params.frequency_penalty):
+            seen = _index(list(counts), l, xp)
+            n = xp.astype(_index(list(counts.values()), l, xp), dtype)
+            l[seen] = l[seen] - (params.presence_penalty + params.frequency_penalty * n)
     for i, bias in params.logit_bias.items():
         l[i] += bias
     for processor in params.processors:
