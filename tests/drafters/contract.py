@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from forerun.drafters import Drafter, DraftRequest
+from forerun.errors import OptionError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.randomness import inverse_cdf
 from forerun.numerics.token_tree import Proposal
@@ -150,6 +151,17 @@ class DrafterContract:
             assert same(
                 self.proposal(drafter, prompt, output), self.proposal(self.make(), prompt, output)
             )
+
+    def test_a_slot_that_is_in_use_is_refused(self) -> None:
+        """Two engines count their slots on their own; the first one's request is not disturbed."""
+        drafter = self.make()
+        drafter.begin(0, [0, 1])
+        expected = drafter.propose([ask(0, [0, 1], [])])[0]
+        with pytest.raises(OptionError, match=r"slot 0 .*each engine needs its own drafter"):
+            drafter.begin(0, [2])
+        assert same(drafter.propose([ask(0, [0, 1], [])])[0], expected)
+        drafter.end(0)
+        drafter.begin(0, [2])
 
     def test_a_batch_equals_solo_runs(self) -> None:
         rng = random.Random(3)

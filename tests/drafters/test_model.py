@@ -111,6 +111,12 @@ class TestLaws:
         with pytest.raises(OptionError, match="top_p must be above 0"):
             ModelDrafter(tabular(), sampling={"top_p": 0})
 
+    def test_what_is_no_model_or_no_sampling(self) -> None:
+        with pytest.raises(OptionError, match="a draft model is a Model, not 'smollm2'"):
+            ModelDrafter("smollm2")  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match="sampling takes parameter -> value, not 'greedy'"):
+            ModelDrafter(tabular(), sampling="greedy")  # type: ignore[arg-type]
+
     def test_nothing_follows_an_end(self) -> None:
         drafter = greedy(watched())
         drafter.begin(0, [0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,8 +66,11 @@ def test_the_index_finds_what_a_scan_finds(text: list[int], a: int, b: int, coun
     assert guess(text, count, longest=longest, shortest=shortest) == expected
 
 
-@pytest.mark.parametrize("options", [{"longest": 0}, {"shortest": 0}, {"longest": True}])
-def test_lengths_are_checked(options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"longest": 0}, {"shortest": 0}, {"longest": True}, {"longest": "3"}, {"shortest": 1.0}],
+)
+def test_lengths_are_checked(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="whole number of at least 1"):
         NgramDrafter(**options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from forerun.drafters import PredictionDrafter
@@ -81,7 +82,13 @@ def test_ids_are_checked() -> None:
         PredictionDrafter([1, -1])
     with pytest.raises(OptionError, match="token ids from 0 up, not 'a'"):
         PredictionDrafter("a")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="longest must be a whole number of at least 1, not 0"):
-        PredictionDrafter([1], longest=0)
+    for wrong in (1.0, None, True, np.array([1.0, 2.0])):
+        with pytest.raises(OptionError, match="token ids from 0 up, not "):
+            PredictionDrafter([wrong])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="a prediction is a list of token ids, not 5"):
+        PredictionDrafter(5)  # type: ignore[arg-type]
+    for longest in (0, "8", 1.5):
+        with pytest.raises(OptionError, match=f"longest must be .* at least 1, not {longest!r}"):
+            PredictionDrafter([1], longest=longest)  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="holds id 7, but tabular has ids below 4"):
         PredictionDrafter([0, 7]).check(tabular())

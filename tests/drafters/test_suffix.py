@@ -47,6 +47,7 @@ def test_it_drafts_no_further_than_the_match_and_the_probability_allow() -> None
     assert alone(text, draft_factor=2) == [2, 3]
     assert alone(text, draft_factor=0.5) == []
     assert alone(text, draft_factor=100) == [2, 3, 4, 5, 6, 7, 1, 2]
+    assert alone(text, draft_factor=1e308) == [2, 3, 4, 5, 6, 7, 1, 2]
     assert alone(text, draft_factor=100, min_probability=0.51) == [], "seen once is worth a half"
 
 
@@ -119,9 +120,16 @@ def test_no_memory_unless_asked_for() -> None:
         ({"memory_bytes": -1}, "memory_bytes must be a whole number of at least 0, not -1"),
         ({"memory_bytes": 1.5}, "memory_bytes must be a whole number"),
         ({"max_match": 0}, "max_match must be a whole number of at least 1, not 0"),
-        ({"draft_factor": 0}, "draft_factor must be above 0, not 0"),
-        ({"draft_factor": float("nan")}, "draft_factor must be above 0, not nan"),
+        ({"max_match": "x"}, "max_match must be a whole number of at least 1, not 'x'"),
+        ({"draft_factor": 0}, "draft_factor must be finite and above 0, not 0"),
+        ({"draft_factor": float("nan")}, "draft_factor must be finite and above 0, not nan"),
+        ({"draft_factor": float("inf")}, "draft_factor must be finite and above 0, not inf"),
+        ({"draft_factor": 10**400}, "draft_factor must be finite and above 0, not 1000"),
+        ({"draft_factor": "x"}, "draft_factor must be finite and above 0, not 'x'"),
+        ({"draft_factor": True}, "draft_factor must be finite and above 0, not True"),
         ({"min_probability": 1.5}, "min_probability must be between 0 and 1, not 1.5"),
+        ({"min_probability": "x"}, "min_probability must be between 0 and 1, not 'x'"),
+        ({"min_probability": None}, "min_probability must be between 0 and 1, not None"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:

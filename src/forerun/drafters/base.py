@@ -15,10 +15,11 @@ The contract suite in tests/drafters/contract.py runs once for each drafter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.randomness import Sampler
 from forerun.numerics.token_tree import Drawn, Proposal
@@ -61,7 +62,8 @@ class Drafter(Protocol):
 
     def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
         """A request was admitted. `recall` False: guess from this request alone, not from memory
-        of earlier ones (a seeded request's own earlier text would know the coins that judge it)."""
+        of earlier ones (a seeded request's own earlier text would know the coins that judge it).
+        OptionError where the slot is in use: two engines share the drafter."""
         ...
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]: ...
@@ -69,3 +71,11 @@ class Drafter(Protocol):
     def observe(self, slot: int, committed: Sequence[int]) -> None: ...
 
     def end(self, slot: int) -> None: ...
+
+
+def refuse_twice(slot: int, slots: Container[int]) -> None:
+    """OptionError for a slot that began and did not end: slots of two engines would be mixed up."""
+    if slot in slots:
+        raise OptionError(
+            f"this drafter serves slot {slot} of another engine; each engine needs its own drafter"
+        )

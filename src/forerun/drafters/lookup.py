@@ -9,10 +9,13 @@ What this module does not know: models, laws, randomness.
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Collection, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from forerun.drafters.base import DrafterTraits, DraftRequest
+from forerun.drafters.base import DrafterTraits, DraftRequest, refuse_twice
+from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.token_tree import Drawn, Proposal
 
@@ -49,7 +52,7 @@ class LookupDrafter(Generic[R]):
         """Any target will do: its own ids come back to it."""
 
     def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
-        assert slot not in self._readers, f"slot {slot} began twice"
+        refuse_twice(slot, self._readers)
         self._readers[slot] = self.reader([int(token) for token in prompt], recall)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
@@ -64,6 +67,23 @@ class LookupDrafter(Generic[R]):
 
     def end(self, slot: int) -> None:
         del self._readers[slot]
+
+
+def whole(option: str, value: Any, least: int) -> int:
+    """OptionError unless `value` is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise OptionError(f"{option} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
+
+
+def number(value: Any) -> float:
+    """The value as a float; NaN for what is no number, or too large for one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def up_to_end(tokens: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from forerun.drafters.base import DrafterTraits, DraftRequest
+from forerun.drafters.base import DrafterTraits, DraftRequest, refuse_twice
 from forerun.errors import CacheError, CapabilityError, OptionError, VocabularyError
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
@@ -74,13 +74,18 @@ class ModelDrafter:
     drafted where the text does not fit the draft's context or cache, or holds ids that the draft
     does not have; generation goes on plainly. A draft ends where the draft's logits make no law.
 
-    Raises OptionError or TypeError for a `sampling` that is none; see `check` for the rest.
+    Raises OptionError for a model that is none, OptionError or TypeError for a `sampling` that is
+    none; see `check` for the rest.
     """
 
     name = "model"
     traits = DrafterTraits(drawn=Drawn.SAMPLED, laws=True)
 
     def __init__(self, model: Model, *, sampling: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(model, Model):
+            raise OptionError(f"a draft model is a Model, not {model!r}; load_model makes one")
+        if sampling is not None and not isinstance(sampling, Mapping):
+            raise OptionError(f"sampling takes parameter -> value, not {sampling!r}")
         self.model = model
         self._sampling = dict(sampling or {})
         SamplingParams.of(self._sampling)
@@ -112,7 +117,7 @@ class ModelDrafter:
         self._vocab_size = target.vocab_size
 
     def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
-        assert slot not in self._slots, f"slot {slot} began twice"
+        refuse_twice(slot, self._slots)
         self._slots[slot] = DraftSlot()
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:

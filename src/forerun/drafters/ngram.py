@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forerun.drafters.lookup import LookupDrafter
+from forerun.drafters.lookup import LookupDrafter, whole
 from forerun.errors import OptionError
 
 
@@ -73,9 +73,7 @@ class NgramDrafter(LookupDrafter[NgramReader]):
 
     def __init__(self, *, longest: int = 3, shortest: int = 1) -> None:
         super().__init__()
-        for option, value in (("longest", longest), ("shortest", shortest)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise OptionError(f"{option} must be a whole number of at least 1, not {value!r}")
+        longest, shortest = whole("longest", longest, 1), whole("shortest", shortest, 1)
         if shortest > longest:
             raise OptionError(f"shortest ({shortest}) must be at most longest ({longest})")
         self._longest, self._shortest = longest, shortest

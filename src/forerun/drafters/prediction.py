@@ -16,10 +16,12 @@ For edited code or text (the old version as the prediction) most tokens are acce
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from forerun.drafters.lookup import LookupDrafter
+from forerun.drafters.lookup import LookupDrafter, whole
 from forerun.errors import OptionError, VocabularyError
 from forerun.models.base import Model
 
@@ -105,13 +107,14 @@ class PredictionDrafter(LookupDrafter[PredictionReader]):
 
     def __init__(self, tokens: Sequence[int], *, longest: int = 8) -> None:
         super().__init__()
+        if not isinstance(tokens, Iterable):
+            raise OptionError(f"a prediction is a list of token ids, not {tokens!r}")
+        tokens = list(tokens)
         for token in tokens:
-            if isinstance(token, bool) or not hasattr(token, "__index__") or token.__index__() < 0:
+            if not _is_id(token):
                 raise OptionError(f"a prediction is a list of token ids from 0 up, not {token!r}")
-        if isinstance(longest, bool) or not isinstance(longest, int) or longest < 1:
-            raise OptionError(f"longest must be a whole number of at least 1, not {longest!r}")
         self._prediction = Prediction([int(token) for token in tokens])
-        self._longest = longest
+        self._longest = whole("longest", longest, 1)
 
     def check(self, target: Model) -> None:
         """VocabularyError if the prediction holds ids that the target does not have."""
@@ -124,3 +127,10 @@ class PredictionDrafter(LookupDrafter[PredictionReader]):
 
     def reader(self, prompt: Sequence[int], recall: bool) -> PredictionReader:
         return PredictionReader(self._prediction, self._longest)
+
+
+def _is_id(token: Any) -> bool:
+    try:
+        return not isinstance(token, bool) and operator.index(token) >= 0
+    except TypeError:
+        return False

@@ -15,10 +15,11 @@ decided without the verifier's coins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from forerun.drafters.lookup import LookupDrafter
+from forerun.drafters.lookup import LookupDrafter, number, whole
 from forerun.drafters.suffix_automaton import SuffixAutomaton
 from forerun.drafters.text_memory import DEPTH, RememberedText, TextMemory, longest_match, votes
 from forerun.errors import OptionError
@@ -59,7 +60,7 @@ class SuffixReader:
     ) -> tuple[float, list[int]]:
         """The steps worth drafting after a match of `length` tokens: Σ Π shares, and the tokens."""
         path, score, tokens = 1.0, 0.0, list[int]()
-        for token, share in islice(steps, min(count, int(self._factor * length))):
+        for token, share in islice(steps, int(min(count, self._factor * length))):
             path *= share
             if path < self._least:
                 break
@@ -96,17 +97,14 @@ class SuffixDrafter(LookupDrafter[SuffixReader]):
         min_probability: float = 0.2,
     ) -> None:
         super().__init__()
-        for option, value, low in (("memory_bytes", memory_bytes, 0), ("max_match", max_match, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < low:
-                raise OptionError(
-                    f"{option} must be a whole number of at least {low}, not {value!r}"
-                )
-        if not draft_factor > 0:
-            raise OptionError(f"draft_factor must be above 0, not {draft_factor!r}")
-        if not 0 <= min_probability <= 1:
+        self.memory = TextMemory(whole("memory_bytes", memory_bytes, 0))
+        self._max_match = whole("max_match", max_match, 1)
+        self._factor = number(draft_factor)
+        if not 0 < self._factor < math.inf:
+            raise OptionError(f"draft_factor must be finite and above 0, not {draft_factor!r}")
+        self._least = number(min_probability)
+        if not 0 <= self._least <= 1:
             raise OptionError(f"min_probability must be between 0 and 1, not {min_probability!r}")
-        self.memory = TextMemory(memory_bytes)
-        self._max_match, self._factor, self._least = max_match, draft_factor, min_probability
 
     def reader(self, prompt: Sequence[int], recall: bool) -> SuffixReader:
         texts = self.memory.texts() if recall else ()
