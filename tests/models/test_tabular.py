@@ -114,9 +114,28 @@ def test_the_contract_notices(fault):
     assert caught
 
 
+def test_numpys_whole_numbers_are_whole():
+    model = TabularModel(law, np.int64(5), eos=np.int64(4), context=np.int32(8))
+    assert (model.vocab_size, model.eos, model.context) == (5, {4}, 8)
+    assert TabularModel(law, 5, eos=np.array([1, 2])).eos == {1, 2}
+
+
 def test_what_it_refuses():
     with pytest.raises(OptionError, match="vocab_size must be at least 1, not 0"):
         TabularModel(law, 0)
+    for wrong in ("3", True, 2.0, None):
+        with pytest.raises(OptionError, match=f"vocab_size must be at least 1, not {wrong!r}"):
+            TabularModel(law, wrong)
+    for wrong in (True, 1.0, "1", [1, True]):
+        with pytest.raises(OptionError, match=r"eos .* is not an id below vocab_size 5"):
+            TabularModel(law, 5, eos=wrong)
+    for wrong in (0, "8", True):
+        with pytest.raises(
+            OptionError, match=f"context must be at least 1, or None, not {wrong!r}"
+        ):
+            TabularModel(law, 5, context=wrong)
+    with pytest.raises(OptionError, match="next_law is a function of a prefix, not 5"):
+        TabularModel(5, 5)
     with pytest.raises(OptionError, match="eos 5 is not an id below vocab_size 5"):
         TabularModel(law, 5, eos=[4, 5])
     model = TabularModel(lambda prefix: [0.5, 0.5], 3)
