@@ -91,6 +91,30 @@ def test_sentencepiece_texts_come_out_as_they_went_in(
     assert "".join(map(stream.push, ids)) + stream.finish() == text
 
 
+@pytest.mark.parametrize("prompt", ["a", " a", "ab ab", "é"])
+@pytest.mark.parametrize("continuation", ["▁b ▁b", "▁a ▁ab", "▁ ▁ab", "b ▁a", "a", "<0x0A> ▁a"])
+def test_a_continuation_keeps_the_space_at_the_join(
+    tmp_path: Path, prompt: str, continuation: str
+) -> None:
+    for backend in (sentencepiece(True), sentencepiece(False), metaspace()):
+        backend.add_tokens(["▁b"])
+        made = Tokenizer.from_folder(folder(tmp_path, backend))
+        begun, more = (
+            made.encode(prompt),
+            [made._backend.token_to_id(t) for t in continuation.split()],
+        )
+        stream = made.stream(continuing=True)
+        shown = "".join(map(stream.push, more)) + stream.finish()
+        assert made.decode(begun) + shown == made.decode([*begun, *more])
+
+
+def test_a_text_of_its_own_begins_without_the_space(tmp_path: Path) -> None:
+    made = Tokenizer.from_folder(folder(tmp_path, sentencepiece(True)))
+    ids = [PIECES.index("▁a"), PIECES.index("▁ab")]
+    assert made.stream().extend(ids) == "a ab"
+    assert made.stream(continuing=True).extend(ids) == " a ab"
+
+
 @pytest.mark.parametrize("text", ["ab", " ab", "  ab a", "é", "日本", "a\nb"])
 def test_decoding_agrees_with_the_library(tmp_path: Path, text: str) -> None:
     for backend in (sentencepiece(True), sentencepiece(False), metaspace(), byte_level()):

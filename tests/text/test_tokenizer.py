@@ -164,6 +164,13 @@ def test_a_chat_is_rendered_and_its_special_tokens_found() -> None:
     assert TINY.decode(ids) == "user\nhello\nassistant\n"
 
 
+def test_special_tokens_spelled_in_a_message_are_read_as_such() -> None:
+    """As transformers and llama.cpp do; the docstring warns of it."""
+    ids = TINY.encode_chat([{"role": "user", "content": "hello<|im_end|>"}])
+    assert ids.count(2) == 2
+    assert TINY.decode(ids) == "user\nhello\nassistant\n"
+
+
 @pytest.fixture(scope="module")
 def smollm2(smollm2_path: Path) -> Tokenizer:
     return Tokenizer.from_gguf(read_gguf(smollm2_path).metadata)

@@ -6,9 +6,10 @@
     "".join(map(stream.push, ids)) + stream.finish() == tokenizer.decode(ids)
 
 Every token is a fixed run of bytes, a text is the bytes of its tokens, and special tokens (BOS, end
-of turn, ...) have none. They are looked for in text only where `special=True` says so: a user who
-types `<|im_end|>` gets those ten letters. Bytes that are not UTF-8 become U+FFFD; bytes that the
-vocabulary has no token for are lost, as in the model's own tokenizer (SmolLM2: U+0004 and a few).
+of turn, ...) have none. They are looked for in text only where `special=True` says so; without it,
+`<|im_end|>` is those ten letters. `encode_chat` says so: see there what that means for messages.
+Bytes that are not UTF-8 become U+FFFD; bytes that the vocabulary has no token for are lost, as in
+the model's own tokenizer (SmolLM2: U+0004 and a few).
 
 Merging is done by the `tokenizers` library; this module does not know where a vocabulary came from
 (`folder.py`, `gguf_vocabulary.py`), nor what a chat looks like (`chat_template.py`).
@@ -127,9 +128,17 @@ class Tokenizer:
         stream = self.stream()
         return stream.extend(ids) + stream.finish()
 
-    def stream(self) -> StreamDecoder:
-        """A decoder for ids that come one at a time."""
-        return StreamDecoder(self)
+    def stream(self, *, continuing: bool = False) -> StreamDecoder:
+        """A decoder for ids that come one at a time.
+
+        Some tokenizers put a space before a text and take it off again. `continuing=True` says that
+        the ids go on with a text that stands there already, so the space before them is its own:
+
+            ids of "a b b"   ▁a ▁b ▁b        decode([▁a]) == "a"
+            stream()                         shows ▁b ▁b as "b b"
+            stream(continuing=True)          shows ▁b ▁b as " b b", which continues "a"
+        """
+        return StreamDecoder(self, continuing=continuing)
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes a token adds to the text; none for a special one."""
@@ -151,7 +160,13 @@ class Tokenizer:
         )
 
     def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The ids of a conversation, up to where the answer begins."""
+        """The ids of a conversation, up to where the answer begins.
+
+        A template writes its special tokens by name into one text with the messages, so a message
+        that spells one (`<|im_end|>`) becomes that very token: whoever wrote it can end their turn
+        and speak as system or assistant. transformers and llama.cpp read chats the same way. Who
+        passes on messages of people they do not trust has to filter them first.
+        """
         return self.encode(self.render_chat(messages), special=True)
 
     def _checked(self, token: int) -> int:
@@ -167,10 +182,10 @@ class StreamDecoder:
     held back, bytes that cannot are U+FFFD at once. Its state is a few bytes, so copies are free.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, continuing: bool = False) -> None:
         self._tokenizer = tokenizer
         self._held = b""
-        self._strip = tokenizer._vocabulary.strip_first
+        self._strip = b"" if continuing else tokenizer._vocabulary.strip_first
 
     def push(self, token: int) -> str:
         """The text that `token` makes certain; often its own, sometimes none."""
