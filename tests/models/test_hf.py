@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 
-from forerun.errors import CacheError, OptionError, PromptError
+from forerun.errors import CacheError, CapabilityError, OptionError, PromptError
+from forerun.models import hf_cache
 from forerun.models.base import Step
 from forerun.models.hf import HFModel
 
 from .contract import CONTRACT, any_life_of_slots_equals_fresh_slots, close, filled, name
-from .hf_modules import ARCHITECTURES, THOROUGH, V, module, rounding
+from .hf_modules import ARCHITECTURES, THOROUGH, V, module, module_of, rounding
 
 
 def maker(architecture):
@@ -206,6 +209,124 @@ def test_past_max_memory_is_an_error_with_the_figures():
         model.open()
     model.close(other)
     assert model.open() == other
+
+
+def test_max_memory_below_one_token_is_refused():
+    one = 3 * 2 * 2 * 8 * 8
+    with pytest.raises(
+        OptionError, match=rf"max_memory must be at least {one:,} bytes.* not {one - 1:,}"
+    ):
+        HFModel(module("llama"), max_memory=one - 1)
+    model = HFModel(module("llama"), max_memory=one)
+    assert model.extend([Step(slot=model.open(), tokens=[1])])[0].shape == (1, V)
+    assert model.cache_bytes == one
+
+
+@pytest.mark.parametrize("context", [1, 2, 8, 9, 10])
+def test_a_context_shorter_than_the_check(context):
+    model = HFModel(module("llama"), context=context)
+    assert model.context == context
+    slot = filled(model, [1] * context)
+    with pytest.raises(CacheError, match=f"its context is {context}"):
+        model.extend([Step(slot=slot, tokens=[1])])
+
+
+@pytest.mark.parametrize("limit", [7, 8, 9, 10])
+def test_a_config_shorter_than_the_check(limit):
+    config = tf.GPT2Config(vocab_size=V, n_embd=32, n_layer=2, n_head=4, n_positions=limit)
+    served = module_of(config)
+    model = HFModel(served)
+    assert model.context == limit
+    text = list(range(limit))
+    with torch.no_grad():
+        expected = served(input_ids=torch.tensor([text]), use_cache=False).logits[0]
+    close(model.extend([Step(slot=model.open(), tokens=text)])[0], expected, 1e-10)
+
+
+def test_a_config_too_short_to_be_checked():
+    config = tf.GPT2Config(vocab_size=V, n_embd=32, n_layer=2, n_head=4, n_positions=6)
+    with pytest.raises(CapabilityError, match="texts of 6 tokens by its config; at least 7"):
+        HFModel(module_of(config))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": 0}, "context must be at least 1, not 0"),
+        ({"context": "8"}, "context must be at least 1, not '8'"),
+        ({"max_memory": 0}, "max_memory must be a positive number of bytes, not 0"),
+        ({"max_memory": "1G"}, "max_memory must be a positive number of bytes, not '1G'"),
+    ],
+)
+def test_limits_are_checked(options, message):
+    with pytest.raises(OptionError, match=message):
+        HFModel(module("llama"), **options)
+
+
+def scarce_above(monkeypatch, positions, call, error):
+    """Of each size above `positions`, the `call`th tensor that the cache makes raises."""
+    grown, made = hf_cache._grown, Counter()
+
+    def scarce(old, size, shape):
+        made[size] += 1
+        if size[2] > positions and made[size] == call:
+            raise error
+        return grown(old, size, shape)
+
+    monkeypatch.setattr(hf_cache, "_grown", scarce)
+
+
+@pytest.mark.parametrize("call", range(1, 7))  # keys and values of three layers
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+    ids=["accelerator", "cpu"],
+)
+def test_no_memory_for_more_cache_changes_nothing(call, error, monkeypatch):
+    model = HFModel(module("llama"))
+    text = [i % V for i in range(66)]
+    slot = filled(model, text[:60])
+    before = model.cache_bytes
+    with monkeypatch.context() as patch:
+        scarce_above(patch, 64, call, error)
+        message = (
+            r"1 slots of 65 positions need 49,920 bytes of cache \(768 a position\); there is no"
+        )
+        with pytest.raises(CacheError, match=message):
+            model.extend([Step(slot=slot, tokens=text[60:65])])
+    assert (model.length(slot), model.cache_bytes) == (60, before)
+    assert {tuple(layer.keys.shape) for layer in model._cache.layers} == {(1, 2, 64, 8)}
+    rows = model.extend([Step(slot=slot, tokens=text[60:])])[0]
+    close(rows, plain("llama", [text])[0, 60:], 1e-10)
+
+
+def test_less_room_is_taken_where_more_does_not_fit(monkeypatch):
+    model = HFModel(module("llama"))
+    slot = filled(model, [1] * 60)
+    scarce_above(monkeypatch, 65, 3, torch.OutOfMemoryError("CUDA out of memory."))
+    model.extend([Step(slot=slot, tokens=[1] * 5)])
+    assert model._cache.positions == 65
+
+
+def test_other_failures_of_growth_are_not_called_memory(monkeypatch):
+    model = HFModel(module("llama"))
+    slot = filled(model, [1] * 60)
+    scarce_above(monkeypatch, 64, 3, RuntimeError("something else"))
+    with pytest.raises(RuntimeError, match="something else"):
+        model.extend([Step(slot=slot, tokens=[1] * 5)])
+    assert model._cache.positions == 64
+
+
+def test_real_memory_runs_out():
+    model = HFModel(module("llama"))
+    slot = filled(model, [1] * 9)
+    with pytest.raises(CacheError, match=r"1 slots of 1000000000000 positions need 7.* no memory"):
+        model._cache.reserve(1, 10**12)
+    assert model._cache.positions == 64
+    model.extend([Step(slot=slot, tokens=[1])])
 
 
 def test_ids_beyond_the_tokenizer_are_never_given():

@@ -253,7 +253,7 @@ def test_faults_in_the_layout_are_found(fault, monkeypatch):
     monkeypatch.setattr(hf, "lay_out", lambda *args: fault(right(*args)))
     with pytest.raises(CapabilityError, match="gives other logits"):
         HFModel(module("gemma3"))
-    monkeypatch.setattr(hf, "check", lambda model: None)
+    monkeypatch.setattr(hf, "check", lambda model, limit: None)
     with pytest.raises(AssertionError):
         tree_rows_equal_their_chains(lambda: HFModel(module("gemma3")), 1e-9)
 

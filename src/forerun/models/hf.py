@@ -50,7 +50,8 @@ class HFModel:
     max_memory  most bytes of cached keys and values; None: no limit
     generation_defaults   recommended sampling; default: the module's generation config
 
-    CapabilityError where the module cannot be served exactly, saying why.
+    CapabilityError where the module cannot be served exactly, saying why; OptionError where
+    `max_memory` has no room for one token, saying how much would have.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class HFModel:
     ) -> None:
         if not isinstance(module, transformers.PreTrainedModel):
             raise OptionError(f"a transformers model is needed, not {type(module).__name__}")
-        if context is not None and context < 1:
-            raise OptionError(f"context must be at least 1, not {context}")
-        if max_memory is not None and max_memory < 1:
-            raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory}")
+        if context is not None and not _is_count(context):
+            raise OptionError(f"context must be at least 1, not {context!r}")
+        if max_memory is not None and not _is_count(max_memory):
+            raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory!r}")
         module.eval()
         config = text_config(module)
         self._module = module
@@ -84,12 +85,19 @@ class HFModel:
         path = Path(str(getattr(module.config, "name_or_path", "") or ""))
         self.name = name or path.name or str(config.model_type)
         self.eos = self._ending(eos)
-        self.context = context_of(module, context)
+        self.context: int | None = None  # as asked for only after the check, which has slots too
         self.abilities = Abilities()
         self._lengths: dict[int, int] = {}
         self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step
         self._cache = SlotCache(config.num_hidden_layers)
-        check(self)
+        check(self, context_of(module, None))
+        self.context = context_of(module, context)
+        one = self._cache.bytes_per_position
+        if max_memory is not None and max_memory < one:
+            raise OptionError(
+                f"max_memory must be at least {one:,} bytes, the cache of one token,"
+                f" not {max_memory:,}"
+            )
         self._cache = SlotCache(
             config.num_hidden_layers,
             shapes=self._cache.shapes,
@@ -121,8 +129,8 @@ class HFModel:
         hub id cannot be fetched.
         """
         if threads is not None:
-            if threads < 1:
-                raise OptionError(f"threads must be at least 1, not {threads}")
+            if not _is_count(threads):
+                raise OptionError(f"threads must be at least 1, not {threads!r}")
             torch.set_num_threads(threads)
         module = load_module(source, dtype=dtype, device=device, cache_dir=cache_dir)
         return cls(
@@ -263,3 +271,7 @@ class HFModel:
             raise CacheError(f"slot {slot} holds {held} tokens and cannot keep {length}")
         self._lengths[slot] = length
         self._last.pop(slot, None)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -18,6 +18,7 @@ What this module does not know: token ids, masks, what a layer does with its key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyp
         self.make_room(self.owner.slots, self.owner.positions)
 
     def make_room(self, slots: int, positions: int) -> None:
-        """Grow to `slots` × `positions`, keeping what is there; new room is zero."""
+        """Room for `slots` × `positions`, keeping what is there and fits; new room is zero."""
         if (shape := self.shape) is None:
             return
         self.keys, self.values = (
@@ -102,8 +103,17 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyp
 def _grown(old: torch.Tensor | None, size: tuple[int, ...], shape: LayerShape) -> torch.Tensor:
     new = torch.zeros(size, dtype=shape.dtype, device=shape.device)
     if old is not None:
-        new[: old.shape[0], :, : old.shape[2]] = old
+        kept = old[: size[0], :, : size[2]]
+        new[: kept.shape[0], :, : kept.shape[2]] = kept
     return new
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """torch has a class for it on accelerators only; on the CPU it is an error in words."""
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )
 
 
 class Plan:
@@ -193,20 +203,45 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
         return self.slots * self.positions * self.bytes_per_position
 
     def reserve(self, slots: int, positions: int) -> None:
-        """Make room for `slots` × `positions`. CacheError with the figures past `max_memory`."""
+        """Make room for `slots` × `positions`, in all layers or in none.
+
+        CacheError with the figures past `max_memory`, or where torch finds no memory.
+        """
         if slots <= self.slots and positions <= self.positions:
             return
-        for room in self._rooms(slots, positions):
+        cause: Exception | None = None
+        for room in dict.fromkeys(self._rooms(slots, positions)):
             needed = room[0] * room[1] * self.bytes_per_position
-            if self._max_memory is None or needed <= self._max_memory:
-                for layer in self.layers:
-                    layer.make_room(*room)
-                self.slots, self.positions = room
+            if self._max_memory is not None and needed > self._max_memory:
+                why = f"max_memory is {self._max_memory:,}"
+                continue
+            try:
+                self._grow(*room)
                 return
+            except Exception as error:
+                if not _out_of_memory(error):
+                    raise
+                why, cause = "there is no memory for that", error
         raise CacheError(
             f"{room[0]} slots of {room[1]} positions need {needed:,} bytes of cache"
-            f" ({self.bytes_per_position:,} a position); max_memory is {self._max_memory:,}"
-        )
+            f" ({self.bytes_per_position:,} a position); {why}"
+        ) from cause
+
+    def _grow(self, slots: int, positions: int) -> None:
+        """One layer after another, so that old and new room stand side by side for one only."""
+        grown: list[SlotLayer] = []
+        try:
+            for layer in self.layers:
+                layer.make_room(slots, positions)
+                grown.append(layer)
+        except BaseException:
+            # Back, the last first: it fits where its old room was freed a moment ago. Should
+            # another process have taken that, the layer is roomier than it need be, no more.
+            with suppress(Exception):
+                for layer in reversed(grown):
+                    layer.make_room(self.slots, self.positions)
+            raise
+        self.slots, self.positions = slots, positions
 
     def _rooms(self, slots: int, positions: int) -> list[tuple[int, int]]:
         """Sizes to try, the roomiest first."""

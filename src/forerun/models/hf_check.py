@@ -30,16 +30,25 @@ if TYPE_CHECKING:
 # Largest difference, in units of the spread of the plain logits, that is still rounding.
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
 COARSE = 0.2  # half precision
+FEWEST = 7  # tokens a slot must be able to hold: the longest of the two texts
 TRIES = 3  # other ids each time: a mixture of experts may switch experts on a rounding
 
 
-def check(model: HFModel) -> None:
-    """CapabilityError unless the two ways agree. Leaves the model without open slots."""
+def check(model: HFModel, limit: int | None = None) -> None:
+    """CapabilityError unless the two ways agree. Leaves the model without open slots.
+
+    `limit` is the longest text that the module's config allows (None: any); `model.context` must
+    not be set yet, for it is about other slots than those of the comparison.
+    """
     kind = type(model.module).__name__
+    if limit is not None and limit < FEWEST:
+        raise CapabilityError(
+            f"{kind} allows texts of {limit} tokens by its config; at least {FEWEST} are needed"
+        )
     with _small_windows(model):
         for attempt in range(TRIES):
             try:
-                difference, scale = _compare(model, seed=attempt)
+                difference, scale = _compare(model, limit, seed=attempt)
             except ForerunError:
                 raise
             except Exception as error:
@@ -59,7 +68,7 @@ def check(model: HFModel) -> None:
     )
 
 
-def _compare(model: HFModel, seed: int) -> tuple[float, float]:
+def _compare(model: HFModel, limit: int | None, seed: int) -> tuple[float, float]:
     """Largest difference between the two ways, and the largest logit's size."""
     draw = torch.Generator().manual_seed(seed)
     ids = torch.randint(model.vocab_size, (12,), generator=draw).tolist()
@@ -73,7 +82,8 @@ def _compare(model: HFModel, seed: int) -> tuple[float, float]:
     model.open(), model.open()
     prompt = model.extend([Step(slot=0, tokens=(a, b, c)), Step(slot=1, tokens=(x,), rows=0)])[0]
     tree = Step(slot=0, tokens=(d, g, e, h, f, i), parents=(-1, -1, 0, 1, 2, 3))
-    branches = model.extend([Step(slot=1, tokens=(y,) * 9, rows=1), tree])[1]
+    beside = (y,) * (9 if limit is None else min(9, limit - 1))
+    branches = model.extend([Step(slot=1, tokens=beside, rows=1), tree])[1]
     model.keep(0, 6, path=(1, 3, 5))
     after = model.extend([Step(slot=0, tokens=(z,))])[0]
     pairs = (
