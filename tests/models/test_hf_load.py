@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 
 import gguf
 import pytest
+import safetensors
 import torch
 import transformers as tf
 
@@ -179,20 +181,61 @@ def test_broken_gguf_files_leave_nothing(gguf_file, tmp_path):
 
 def test_two_conversions_at_once_make_one(gguf_file, tmp_path, monkeypatch):
     """The slower one finds the folder there and uses it."""
-    right = hf_convert._dequantise
+    right = hf_convert._keep
 
-    def slower(file, dtype, folder):
-        right(file, dtype, folder)
-        target = folder.parent / folder.name.split(".")[0]
-        version = folder.name[: folder.name.index(tf.__version__) + len(tf.__version__)]
-        target = folder.parent / version
-        target.mkdir()
+    def slower(module, target):
+        target.mkdir(parents=True)
         (target / "config.json").write_text("{}")
+        right(module, target)
 
-    monkeypatch.setattr(hf_convert, "_dequantise", slower)
+    monkeypatch.setattr(hf_convert, "_keep", slower)
     folder = hf_convert.converted(gguf_file, dtype="float32", cache_dir=tmp_path)
     assert json.loads((folder / "config.json").read_text()) == {}
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        safetensors.SafetensorError("Error while serializing: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_no_broken_file(error, gguf_file, tmp_path, monkeypatch):
+    def full(self, folder):
+        (folder / "config.json").write_text("{}")
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.LlamaForCausalLM, "save_pretrained", full)
+        with pytest.raises(
+            FetchError,
+            match=r"was read, but its weights could not be kept in .*No space left on device; free",
+        ):
+            HFModel.load(gguf_file, cache_dir=tmp_path)
+    assert [p.name for p in (tmp_path / "hf").iterdir()] == ["known"]
+    HFModel.load(gguf_file, cache_dir=tmp_path)
+
+
+def test_a_cache_that_is_no_folder(gguf_file, tmp_path):
+    (tmp_path / "hf").write_text("in the way")
+    with pytest.raises(FetchError, match="could not be kept in"):
+        HFModel.load(gguf_file, cache_dir=tmp_path)
+
+
+def test_a_note_that_cannot_be_written_is_done_without(gguf_file, tmp_path, monkeypatch):
+    write = hf_convert.Path.write_text
+
+    def full(self, text):
+        write(self, text[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    known = tmp_path / "known"
+    with monkeypatch.context() as patch:
+        patch.setattr(hf_convert.Path, "write_text", full)
+        digest = hf_convert._digest(gguf_file, known)
+    assert list(known.iterdir()) == []
+    assert hf_convert._digest(gguf_file, known) == digest
 
 
 def test_gguf_without_its_libraries(gguf_file, tmp_path, monkeypatch):
@@ -250,14 +293,91 @@ def test_options_that_are_no_options(folder):
         OptionError, match="dtype must be one of float32, bfloat16, float64, not 'int8'"
     ):
         HFModel.load(folder, dtype="int8")
-    with pytest.raises(OptionError, match="device 'abacus' is not one torch knows"):
+    with pytest.raises(
+        OptionError, match=r"device 'abacus' is not one torch knows\. Here work: cpu"
+    ):
         HFModel.load(folder, device="abacus")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_that_is_not_there(folder):
-    with pytest.raises(OptionError, match="torch finds no CUDA device"):
-        HFModel.load(folder, device="cuda")
+def accelerators(monkeypatch, kind, count):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: kind is not None)
+    monkeypatch.setattr(
+        torch.accelerator,
+        "current_accelerator",
+        lambda: None if kind is None else torch.device(kind),
+    )
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: count)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "mps", "xpu", "meta"])
+def test_devices_that_are_not_there(device, tmp_path, monkeypatch):
+    accelerators(monkeypatch, None, 0)
+    with pytest.raises(
+        OptionError, match=rf"device '{device}' is not one torch can run on here\. Here work: cpu$"
+    ):
+        HFModel.load(tmp_path / "never looked at", device=device)
+
+
+def test_devices_that_are_there(monkeypatch):
+    accelerators(monkeypatch, "cuda", 2)
+    for device in ("cpu", "cuda", "cuda:1"):
+        assert hf_load.checked_device(device) == torch.device(device)
+    with pytest.raises(OptionError, match=r"'cuda:2' .* Here work: cpu, cuda, cuda:0, cuda:1$"):
+        hf_load.checked_device("cuda:2")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore"),
+        TypeError("Cannot convert a MPS Tensor to float64 dtype"),
+    ],
+)
+def test_a_device_that_cannot_take_the_model(error, folder, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(tf.LlamaForCausalLM, "to", fail)
+    with pytest.raises(
+        OptionError, match="device 'cpu' cannot take the model in float32: C"
+    ) as said:
+        HFModel.load(folder)
+    assert "more" not in str(said.value)
+
+
+def unknown_architecture(path):
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps({"model_type": "abacus"}))
+    return path
+
+
+def test_an_unknown_architecture(tmp_path, monkeypatch):
+    strange = unknown_architecture(tmp_path / "strange")
+    with pytest.raises(
+        ModelFileError, match=r"strange cannot be read .* model type `abacus`"
+    ) as said:
+        HFModel.load(strange)
+    assert "\n" not in str(said.value)
+    read = hf_load._from_pretrained
+    monkeypatch.setattr(hf_load, "_from_pretrained", lambda name, dtype: read(strange, dtype))
+    with pytest.raises(ModelFileError, match=r"'owner/name' cannot be read .* model type `abacus`"):
+        HFModel.load("owner/name")
+
+
+def test_an_architecture_that_is_no_language_model(tmp_path):
+    tf.T5Config(d_model=8).save_pretrained(tmp_path)
+    with pytest.raises(ModelFileError, match="cannot be read as a transformers model") as said:
+        HFModel.load(tmp_path)
+    assert "\n" not in str(said.value)
+
+
+def test_foreign_code_is_not_run_nor_asked_about(tmp_path):
+    strange = unknown_architecture(tmp_path / "strange")
+    config = {"model_type": "abacus", "auto_map": {"AutoConfig": "own.Config"}}
+    (strange / "config.json").write_text(json.dumps(config))
+    (strange / "own.py").write_text("raise SystemExit('it ran')")
+    with pytest.raises(ModelFileError, match="cannot be read as a transformers model"):
+        HFModel.load(strange)
 
 
 def test_a_hub_id_out_of_reach(monkeypatch):

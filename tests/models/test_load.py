@@ -13,7 +13,13 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models
 
-from forerun.errors import FetchError, MissingExtraError, ModelFileError, UnknownNameError
+from forerun.errors import (
+    FetchError,
+    MissingExtraError,
+    ModelFileError,
+    OptionError,
+    UnknownNameError,
+)
 from forerun.models import hub, load, store
 from forerun.text.tokenizer import Tokenizer
 
@@ -27,7 +33,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         asked.update(options, source=source)
         return "the model"
 
-    monkeypatch.setitem(load.BACKENDS, "hf", backend)  # type: ignore[arg-type]
+    monkeypatch.setitem(load.BACKENDS, "hf", lambda device: backend)  # type: ignore[arg-type, return-value]
     return asked
 
 
@@ -76,6 +82,7 @@ def test_a_home_folder_is_understood(
         ("model.gguf", ModelFileError, "model.gguf: there is no such file"),
         ("./none", ModelFileError, r"no such file or folder. A model is a named model \(smollm2"),
         ("/no/such/folder", ModelFileError, "no such file or folder"),
+        ("~nobody-here/m.gguf", ModelFileError, "there is no such file"),
         ("a/b/c", ModelFileError, "no such file or folder"),
         ("", ModelFileError, "is not a model folder"),
     ],
@@ -161,6 +168,45 @@ def test_a_hub_id_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'forerun\[hf\]'"):
         load.find("org/name")
+
+
+@pytest.fixture
+def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, name in ((store, "pull"), (load, "fetch_tokenizer")):
+        monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("something was fetched"))
+
+
+@pytest.mark.parametrize("name", ["smollm2", "org/name"])
+@pytest.mark.usefixtures("nothing_is_fetched")
+def test_without_torch_nothing_is_fetched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [m for m in sys.modules if m.startswith("forerun.models.hf")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'forerun\[hf\]'"):
+        load.load_model(name)
+    with pytest.raises(UnknownNameError, match="did you mean 'smollm2'"):
+        load.load_model("smolm2")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int8"}, "dtype must be one of float32, bfloat16, float64, not 'int8'"),
+        ({"dtype": "float16"}, "dtype must be one of float32, bfloat16, float64, not 'float16'"),
+        ({"device": "abacus"}, "device 'abacus' is not one torch knows. Here work: cpu"),
+        ({"device": "meta"}, "device 'meta' is not one torch can run on here. Here work: cpu"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_is_fetched")
+def test_impossible_options_fetch_nothing(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        load.load_model("smollm2", **options)  # type: ignore[arg-type]
+
+
+def test_the_dtypes_are_the_backends() -> None:
+    from forerun.models.hf_load import DTYPES
+
+    assert tuple(DTYPES) == load.DTYPES
 
 
 def test_importing_load_imports_no_backend() -> None:

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from forerun.errors import FetchError, ModelFileError, OptionError
-from forerun.models.hf_convert import converted, refuse_missing
+from forerun.models.hf_convert import converted, first_line, refuse_missing
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -22,12 +22,13 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch
 def load_module(source: str | Path, *, dtype: str, device: str, cache_dir: Path | None) -> Any:
     """A causal language model in eval mode, on `device`.
 
-    OptionError for an unknown dtype or device, ModelFileError for a missing or corrupt file or
-    folder, FetchError where a hub id cannot be fetched.
+    OptionError for an unknown dtype, or a device that is unknown, not there, or too small;
+    ModelFileError for a missing or corrupt file or folder, or an unknown architecture; FetchError
+    where a hub id cannot be fetched.
     """
     if dtype not in DTYPES:
         raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
-    place = _device(device)
+    place = checked_device(device)
     path = Path(source).expanduser()
     if path.is_file():
         if path.suffix != ".gguf":
@@ -41,16 +42,32 @@ def load_module(source: str | Path, *, dtype: str, device: str, cache_dir: Path 
         module = _fetch(str(source), dtype)
     else:
         raise ModelFileError(f"{source}: no such file or folder")
-    return module.to(place)
+    try:
+        return module.to(place)
+    except (RuntimeError, TypeError, MemoryError) as error:  # no memory, or no such dtype there
+        raise OptionError(
+            f"device {device!r} cannot take the model in {dtype}: {first_line(error)}"
+        ) from error
 
 
-def _device(name: str) -> torch.device:
+def checked_device(name: str) -> torch.device:
+    """OptionError, naming the devices that work here, for any other."""
+    works = ["cpu"]
+    if torch.accelerator.is_available() and (found := torch.accelerator.current_accelerator()):
+        works += [
+            found.type,
+            *(f"{found.type}:{i}" for i in range(torch.accelerator.device_count())),
+        ]
     try:
         device = torch.device(name)
-    except RuntimeError as error:
-        raise OptionError(f"device {name!r} is not one torch knows, such as cpu or cuda") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise OptionError(f"device {name!r}: torch finds no CUDA device; use device='cpu'")
+    except (RuntimeError, TypeError) as error:
+        raise OptionError(
+            f"device {name!r} is not one torch knows. Here work: {', '.join(works)}"
+        ) from error
+    if device.type != "cpu" and str(device) not in works:
+        raise OptionError(
+            f"device {name!r} is not one torch can run on here. Here work: {', '.join(works)}"
+        )
     return device
 
 
@@ -67,20 +84,31 @@ def _read(folder: Path, dtype: str) -> Any:
     try:
         return _from_pretrained(folder, dtype)
     except Exception as error:  # transformers and safetensors raise many kinds
-        raise ModelFileError(f"{folder} cannot be read as a transformers model: {error}") from error
+        raise ModelFileError(
+            f"{folder} cannot be read as a transformers model: {first_line(error)}"
+        ) from error
 
 
 def _fetch(name: str, dtype: str) -> Any:
     try:
         return _from_pretrained(name, dtype)
     except OSError as error:
-        raise FetchError(f"{name!r} is no folder here and could not be fetched: {error}") from error
+        raise FetchError(
+            f"{name!r} is no folder here and could not be fetched: {first_line(error)}"
+        ) from error
+    except Exception as error:  # it came, but cannot be used
+        raise ModelFileError(
+            f"{name!r} cannot be read as a transformers model: {first_line(error)}"
+        ) from error
 
 
 def _from_pretrained(source: str | Path, dtype: str) -> Any:
     with quiet():
         module, info = transformers.AutoModelForCausalLM.from_pretrained(
-            source, dtype=DTYPES[dtype], output_loading_info=True
+            source,
+            dtype=DTYPES[dtype],
+            output_loading_info=True,
+            trust_remote_code=False,  # else transformers may ask at the terminal
         )
     refuse_missing(info)
     if dtype == "float64" and hasattr(module, "set_experts_implementation"):

@@ -6,7 +6,8 @@
     load_model("org/name")                a model of the Hugging Face hub
 
 In this order; what exists as a file or folder is never taken for a hub id. Backends are imported
-when they are needed, not before.
+when they are needed, not before; and nothing is fetched before it is known that the backend is
+there and can do what is asked.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from forerun.errors import ModelFileError, UnknownNameError
+from forerun.errors import ModelFileError, OptionError, UnknownNameError
 from forerun.models import store
 from forerun.models.gguf import read_gguf
 from forerun.models.hub import fetch_tokenizer, is_hub_id
@@ -24,6 +25,8 @@ from forerun.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from forerun.models.base import Model
+
+DTYPES = ("float32", "bfloat16", "float64")
 
 
 def load_model(
@@ -44,14 +47,20 @@ def load_model(
     `max_memory` (bytes of cache) go to the backend. `cache` is the folder forerun keeps its files
     in (None: the user's cache), and `progress(done, total)` follows a fetch, in bytes.
 
-    UnknownNameError for a name that is none of the four; ModelFileError for a file or folder that
-    is not a model; FetchError if a named or hub model cannot be fetched.
+    OptionError for options that the backend does not have; MissingExtraError where its libraries
+    are missing; UnknownNameError for a name that is none of the four; ModelFileError for a file or
+    folder that is not a model; FetchError if a named or hub model cannot be fetched.
     """
     if backend not in BACKENDS:
         raise UnknownNameError.of("backend", backend, BACKENDS)
-    source, tokenizer = find(name_or_path, cache=cache, progress=progress)
-    named = store.NAMED.get(os.fspath(name_or_path))
-    return BACKENDS[backend](
+    if dtype not in DTYPES:
+        raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
+    name = os.fspath(name_or_path)
+    _meant(name)
+    load = BACKENDS[backend](device)
+    source, tokenizer = find(name, cache=cache, progress=progress)
+    named = store.NAMED.get(name)
+    return load(
         source,
         tokenizer=tokenizer,
         name=named.name if named else None,
@@ -75,19 +84,25 @@ def find(
 
     A folder without any tokenizer file gives None: a model that knows only ids.
     """
-    name = os.fspath(name_or_path)
+    source = _meant(os.fspath(name_or_path))
+    if isinstance(source, str) and source in store.NAMED:
+        source = store.pull(source, progress=progress, cache=cache)
+    if isinstance(source, str):
+        return source, Tokenizer.from_folder(fetch_tokenizer(source))
+    return source, (_folder_tokenizer if source.is_dir() else _file_tokenizer)(source)
+
+
+def _meant(name: str) -> Path | str:
+    """A file or folder that exists, or the name of a known or hub model. Nothing is fetched."""
     if name in store.NAMED:
-        path = store.pull(name, progress=progress, cache=cache)
-        return path, _file_tokenizer(path)
-    path = Path(name).expanduser()
-    if path.is_file():
-        return path, _file_tokenizer(path)
-    if path.is_dir():
-        return path, _folder_tokenizer(path)
+        return name
+    path = Path(os.path.expanduser(name))
+    if path.is_file() or path.is_dir():
+        return path
     if path.suffix == ".gguf":
         raise ModelFileError(f"{path}: there is no such file{_neighbours(path)}")
     if is_hub_id(name):
-        return name, Tokenizer.from_folder(fetch_tokenizer(name))
+        return name
     if os.sep in name or "/" in name or name.startswith(("~", ".")):
         raise ModelFileError(
             f"{path}: there is no such file or folder. A model is a named model "
@@ -133,11 +148,14 @@ def _neighbours(path: Path) -> str:
     return f"; {path.parent} holds {', '.join(files[:8])}" if files else ""
 
 
-def _load_hf(source: Path | str, **options: Any) -> Model:
+def _hf(device: str) -> Callable[..., Model]:
     from forerun.models.hf import HFModel
+    from forerun.models.hf_load import checked_device
 
-    return HFModel.load(source, **options)
+    checked_device(device)
+    return HFModel.load
 
 
-BACKENDS: dict[str, Callable[..., Model]] = {"hf": _load_hf}
-"""Backends by name; each gets the source, its tokenizer, and `load_model`'s options."""
+BACKENDS: dict[str, Callable[[str], Callable[..., Model]]] = {"hf": _hf}
+"""Backends by name. Each is asked for a device first, and raises where it or its own libraries are
+not there; what it returns gets the source, its tokenizer, and `load_model`'s options."""
