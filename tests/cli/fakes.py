@@ -51,7 +51,10 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(ALPHABET[i] for i in ids if i != EOS)
 
-    def stream(self) -> SimpleNamespace:
+    def token_bytes(self, token: int) -> bytes:
+        return self.decode([token]).encode()
+
+    def stream(self, *, continuing: bool = False) -> SimpleNamespace:
         return SimpleNamespace(push=lambda token: self.decode([token]))
 
 

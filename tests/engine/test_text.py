@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from forerun import Engine
 from forerun.drafters import NgramDrafter, PredictionDrafter
+from forerun.engine.request import make_request
 from forerun.engine.stops import TextFollower
+from forerun.models.tabular import TabularModel
+from forerun.text.tokenizer import Tokenizer
 from forerun.verifiers import VERIFIERS
+from text.test_folder import folder, sentencepiece
 
-from .fakes import END, TOKENS, consistent, follows, letters, speaks, writes
+from .fakes import END, TOKENS, consistent, follows, letters, one_hot, speaks, writes
 
 each_verifier = pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
 PROMPT = letters("?")
@@ -285,3 +289,24 @@ def test_hidden_tokens_take_part_in_no_text():
     assert not follower.push("a", may_stop=True)
     assert not follower.push("b", may_stop=True)
     assert (follower.text, follower.ends) == ("a", [1, 1])
+
+
+def test_a_continuation_keeps_the_space_at_the_join_and_a_chat_answer_none(tmp_path):
+    """Some tokenizers take the first space off a text; a continuation is not the first."""
+    template = "{{ messages[0]['content'] }}"
+    made = Tokenizer.from_folder(
+        folder(tmp_path, sentencepiece(True), chat_template__jinja=template)
+    )
+    words = made.encode("ab ab")
+    model = TabularModel(
+        lambda prefix: one_hot(words[len(prefix) % len(words)], made.vocab_size), made.vocab_size
+    )
+    model.tokenizer = made
+    prompt = made.encode("a")
+    done = Engine(model).generate("a", max_tokens=6)
+    assert made.decode(prompt) + done.text == made.decode([*prompt, *done.tokens])
+    assert done.text != made.decode(done.tokens)  # that would lose the space
+
+    request = make_request(model, None, "a", {})
+    assert request.continuing
+    assert not make_request(model, None, [{"role": "user", "content": "a"}], {}).continuing

@@ -35,6 +35,7 @@ class Request:
     seed: int  # the request's own, or a fresh one
     verifier: str
     num_draft: int
+    continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
             raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
         start = [tokenizer.bos] if tokenizer.adds_bos else []
         ids = [*start, *tokenizer.encode(prompt)]
-    elif len(prompt) and isinstance(prompt[0], Mapping):
+    elif _is_chat(prompt):
         if tokenizer is None:
             raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
         ids = tokenizer.encode_chat(prompt)
@@ -110,6 +111,14 @@ def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
             f"so that at most {target.context - 1} leave room for an answer"
         )
     return tuple(ids)
+
+
+def _is_chat(prompt: Prompt) -> bool:
+    return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
+
+
+def _has_text(target: Model, ids: Sequence[int]) -> bool:
+    return target.tokenizer is not None and any(target.tokenizer.token_bytes(i) for i in ids)
 
 
 def _token_id(value: Any) -> int:
@@ -190,13 +199,15 @@ def make_request(
     num_draft = sampling.pop("num_draft", num_draft)
     check_verifier(verifier, drafter)
     params = checked_params(target, sampling)
+    ids = prompt_ids(target, prompt)
     return Request(
         index=index,
-        prompt=prompt_ids(target, prompt),
+        prompt=ids,
         params=params,
         seed=fresh_seed() if params.seed is None else params.seed,
         verifier=verifier,
         num_draft=checked_num_draft(num_draft),
+        continuing=not _is_chat(prompt) and _has_text(target, ids),
     )
 
 
@@ -223,7 +234,9 @@ def open_generation(
         num_draft=request.num_draft,
         follower=None
         if tokenizer is None
-        else TextFollower(tokenizer.stream(), params.stop, params.end_ids),
+        else TextFollower(
+            tokenizer.stream(continuing=request.continuing), params.stop, params.end_ids
+        ),
     )
     try:
         read_prompt(g, target)
