@@ -21,7 +21,8 @@ MISUSE = {
     "--verifier blok": "unknown verifier 'blok'; did you mean 'block'? Known: ",
     "--max-memory lots": "--max-memory takes a size such as 2GiB, 500MB or 1048576, not 'lots'",
     "--logit-bias 5": "--logit-bias takes ID=NUMBER, such as 42=-3.5, not '5'",
-    "-t 0": "--threads must be at least 1, not 0",
+    "-t 0": "--threads must be a whole number from 1 to ",
+    "-t 100000": "--threads must be a whole number from 1 to ",
     "-c 0": "--context must be at least 1, not 0",
     # sampling
     "--temperature -1": "--temperature must be 0 (greedy) or from 1e-6 to 1e6 (1.0",

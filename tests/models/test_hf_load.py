@@ -129,10 +129,14 @@ def test_threads_are_set(folder):
     try:
         HFModel.load(folder, threads=1)
         assert torch.get_num_threads() == 1
-        with pytest.raises(OptionError, match="threads must be at least 1, not 0"):
-            HFModel.load(folder, threads=0)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 100_000, 1.5, True, "2"])
+def test_threads_that_cannot_be_started(threads, tmp_path):
+    with pytest.raises(OptionError, match=rf"threads must be a whole number from 1 to .*{threads}"):
+        HFModel.load(tmp_path / "never looked at", threads=threads)
 
 
 def test_a_gguf_file_is_converted_once(gguf_file, llama, tmp_path, monkeypatch, capfd):

@@ -195,12 +195,13 @@ def test_without_torch_nothing_is_fetched(name: str, monkeypatch: pytest.MonkeyP
         ({"dtype": "float16"}, "dtype must be one of float32, bfloat16, float64, not 'float16'"),
         ({"device": "abacus"}, "device 'abacus' is not one torch knows. Here work: cpu"),
         ({"device": "meta"}, "device 'meta' is not one torch can run on here. Here work: cpu"),
+        ({"threads": 100_000}, "threads must be a whole number from 1 to .*, not 100000"),
     ],
 )
 @pytest.mark.usefixtures("nothing_is_fetched")
-def test_impossible_options_fetch_nothing(options: dict[str, str], message: str) -> None:
+def test_impossible_options_fetch_nothing(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        load.load_model("smollm2", **options)  # type: ignore[arg-type]
+        load.load_model("smollm2", **options)
 
 
 def test_the_dtypes_are_the_backends() -> None:

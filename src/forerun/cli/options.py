@@ -20,6 +20,7 @@ from forerun.cli.values import number, parse_biases, parse_size, read_text, whol
 from forerun.drafters import DRAFTERS
 from forerun.engine.request import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
+from forerun.models.load import checked_threads
 from forerun.sampling import SamplingParams
 from forerun.verifiers import VERIFIERS
 
@@ -163,10 +164,9 @@ class Settings:
     def check(self) -> None:
         """Raise OptionError for what is wrong whatever the model, before anything is loaded."""
         checked_num_draft(self.num_draft)
-        for name in ("threads", "context"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise OptionError(f"--{name} must be at least 1, not {value}")
+        checked_threads(self.threads)
+        if self.context is not None and self.context < 1:
+            raise OptionError(f"--context must be at least 1, not {self.context}")
         if self.verifier not in (AUTO, *VERIFIERS):
             raise UnknownNameError.of("verifier", self.verifier, [AUTO, *VERIFIERS])
         if self.drafter is not None and self.drafter not in DRAFTERS:

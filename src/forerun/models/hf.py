@@ -34,6 +34,7 @@ from forerun.models.hf_check import check
 from forerun.models.hf_load import load_module
 from forerun.models.hf_masks import lay_out
 from forerun.models.hf_support import attention_of, context_of, forward_of, text_config
+from forerun.models.load import checked_threads
 
 if TYPE_CHECKING:
     from typing import Self
@@ -124,13 +125,12 @@ class HFModel:
         """From a folder, a hub id, or a GGUF file.
 
         `dtype` is float32, bfloat16 or float64. `threads` sets torch's number of threads, for the
-        whole process. A GGUF file is converted once, into `cache_dir` (the user's cache), and
-        quick to load from then on. ModelFileError for a corrupt file or folder, FetchError where a
-        hub id cannot be fetched.
+        whole process: at most 256, or one for each processor. A GGUF file is converted once, into
+        `cache_dir` (the user's cache), and quick to load from then on. ModelFileError for a corrupt
+        file or folder, FetchError where a hub id cannot be fetched.
         """
+        checked_threads(threads)
         if threads is not None:
-            if not _is_count(threads):
-                raise OptionError(f"threads must be at least 1, not {threads!r}")
             torch.set_num_threads(threads)
         module = load_module(source, dtype=dtype, device=device, cache_dir=cache_dir)
         return cls(

@@ -55,6 +55,7 @@ def load_model(
         raise UnknownNameError.of("backend", backend, BACKENDS)
     if dtype not in DTYPES:
         raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
+    checked_threads(threads)
     name = os.fspath(name_or_path)
     _meant(name)
     load = BACKENDS[backend](device)
@@ -72,6 +73,14 @@ def load_model(
         max_memory=max_memory,
         cache_dir=cache,
     )
+
+
+def checked_threads(threads: int | None) -> None:
+    """OptionError for a number of threads that torch would fail, or crash, to start."""
+    most = max(256, os.cpu_count() or 1)
+    whole = isinstance(threads, int) and not isinstance(threads, bool)
+    if threads is not None and not (whole and 1 <= threads <= most):
+        raise OptionError(f"threads must be a whole number from 1 to {most}, not {threads!r}")
 
 
 def find(
