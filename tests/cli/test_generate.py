@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -128,6 +129,16 @@ def test_the_log_file_is_appended_to(cli, tmp_path):
         result = cli("generate", "the cat", *FAKE, "--log-file", tmp_path / "log")
     assert result.err == ""
     assert (tmp_path / "log").read_text().count(" INFO 40 tokens in ") == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_log_file_on_a_full_disk_is_said_once(cli):
+    plain = cli("generate", "the cat", *FAKE)
+    result = cli("generate", "the cat", *FAKE, "--log-file", "/dev/full")
+    assert (result.code, result.out) == (0, plain.out)
+    said = "forerun: --log-file /dev/full: no space left on device; the log ends here\n"
+    assert result.err == said
+    assert cli("generate", "the cat", *FAKE, "-v", "--log-file", "/dev/full").err.count(said) == 1
 
 
 def test_the_trace_is_that_of_done(cli, tmp_path):

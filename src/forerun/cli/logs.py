@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from forerun.cli.screen import Screen
 from forerun.errors import OptionError
 
 
 @contextmanager
 def logging_to(verbose: int, path: Path | None) -> Iterator[None]:
-    """OptionError if the file cannot be written. Handlers are taken off again at the end."""
+    """OptionError if the file cannot be opened. Handlers are taken off again at the end."""
     logger = logging.getLogger("forerun")
     handlers: list[logging.Handler] = []
     if verbose:
@@ -21,11 +22,10 @@ def logging_to(verbose: int, path: Path | None) -> Iterator[None]:
         handlers[-1].setFormatter(logging.Formatter("forerun: %(message)s"))
     if path is not None:
         try:
-            handlers.append(logging.FileHandler(path, encoding="utf-8"))
+            handlers.append(LogFile(path))
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
             raise OptionError(
-                f"--log-file {path} cannot be written: {reason}; "
+                f"--log-file {path} cannot be written: {_reason(error)}; "
                 "give a file in a folder that exists"
             ) from None
         handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
@@ -40,4 +40,30 @@ def logging_to(verbose: int, path: Path | None) -> Iterator[None]:
         logger.setLevel(before)
         for handler in handlers:
             logger.removeHandler(handler)
-            handler.close()
+            with suppress(OSError):  # what could not be written was said, or nobody reads it
+                handler.close()
+
+
+class LogFile(logging.FileHandler):
+    """A log that ends, with a word to the user, where its file cannot be written any more."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        self._path = path
+        self._ended = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._ended:
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._ended = True
+        Screen().error(f"--log-file {self._path}: {_reason(error)}; the log ends here")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
