@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
-from forerun.drafters.base import Drafter, DraftRequest
+from forerun.drafters.base import Drafter, DraftRequest, check_proposals
 from forerun.errors import CapabilityError, ForerunError, LawError
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass, mass
@@ -155,8 +155,9 @@ def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None)
         for g in asked
     ]
     proposals = drafter.propose(requests) if drafter is not None and requests else []
-    for g, request, proposal in zip(asked, requests, proposals, strict=True):
-        _check(g, request, proposal, target.vocab_size)
+    check_proposals(requests, proposals, target.vocab_size)
+    for g, proposal in zip(asked, proposals):
+        _judgeable(g, proposal)
     by_slot = {g.slot: proposal for g, proposal in zip(asked, proposals)}
     return [by_slot.get(g.slot, NOTHING) for g in batch]
 
@@ -186,7 +187,7 @@ def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tu
 
 def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
     """Append the accepted tokens and the next one, up to the first that ends the text."""
-    accepted = [proposal.tree.tokens[node] for node in verdict.path]
+    accepted = [int(proposal.tree.tokens[node]) for node in verdict.path]
     kinds: list[Kind] = []
     for token in [*accepted, verdict.token]:
         kinds.append("accepted" if len(kinds) < len(accepted) else verdict.kind)
@@ -216,16 +217,9 @@ def _step(g: Generation, proposal: Proposal) -> Step:
     return Step(slot=g.slot, tokens=(g.ids[-1], *tree.tokens), parents=parents, rows=len(tree) + 1)
 
 
-def _check(g: Generation, request: DraftRequest, proposal: Proposal, vocab_size: int) -> None:
-    tree = proposal.tree
-    if max(tree.depths, default=0) > request.num_draft:
-        raise CapabilityError(
-            f"a proposal {max(tree.depths)} tokens deep, where {request.num_draft} were allowed"
-        )
-    if bad := [token for token in tree.tokens if not 0 <= token < vocab_size]:
-        raise CapabilityError(f"drafted token id {bad[0]} is not in 0 to {vocab_size - 1}")
-    if not g.verifier.judges(proposal.drawn, tree.is_chain):
-        shape = "chain" if tree.is_chain else "tree"
+def _judgeable(g: Generation, proposal: Proposal) -> None:
+    if not g.verifier.judges(proposal.drawn, proposal.tree.is_chain):
+        shape = "chain" if proposal.tree.is_chain else "tree"
         raise CapabilityError(
             f"verifier {g.verifier.name!r} cannot judge a {shape} drawn {proposal.drawn.value}"
         )

@@ -6,11 +6,14 @@ at V = 3 and horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from certify.tables import COMPANY, PROMPT, controls, draft_model, drafters, target
 from forerun.certify import exact_law, plain_law, total_variation
-from forerun.drafters import ModelDrafter
+from forerun.drafters import ModelDrafter, NgramDrafter
+from forerun.errors import CapabilityError
 from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS
 
@@ -141,3 +144,20 @@ def test_a_wrong_law_is_far_off():
     common = {"prompt": PROMPT, "max_tokens": 3}
     other = TabularModel(draft_model(2)._next_law, 2)
     assert total_variation(plain_law(target(2), **common), plain_law(other, **common)) > 0.05
+
+
+def test_a_drafter_that_can_be_called_is_state_all_the_same():
+    class Called(NgramDrafter):
+        def __call__(self):
+            raise AssertionError
+
+    common = {"prompt": PROMPT, "max_tokens": 3}
+    found = exact_law(target(2), Called(), num_draft=2, **common)
+    assert total_variation(found, plain_law(target(2), **common)) < EXACT
+
+
+def test_what_cannot_be_snapshot_is_said():
+    helper = NgramDrafter()
+    helper.lock = threading.Lock()
+    with pytest.raises(CapabilityError, match="plain Python state"):
+        exact_law(target(2), helper, prompt=PROMPT, max_tokens=2)

@@ -17,7 +17,18 @@ from forerun.models.tabular import TabularModel
 from forerun.numerics.token_tree import Drawn, Proposal, TokenTree
 from forerun.verifiers import VERIFIERS
 
-from .fakes import NONE_OPEN, Guessing, V, consistent, draft, follows, open_slots, says, target
+from .fakes import (
+    NONE_OPEN,
+    Guessing,
+    V,
+    consistent,
+    draft,
+    follows,
+    open_slots,
+    says,
+    target,
+    within,
+)
 
 each_verifier = pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
 SICK = 4  # a prompt that begins with it is never well
@@ -378,12 +389,51 @@ def test_a_request_that_waits_for_memory_reads_its_prompt_once():
     assert model.read == 3 * (40 - 1 + 15)
 
 
-def test_a_drafter_that_drafts_unknown_ids_is_named():
+FULL = np.full(V, 1 / V)
+NAN = np.full(V, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("proposals", "message"),
+    [
+        (lambda n: [Proposal.point_mass([V])] * n, f"id {V} is not in 0 to {V - 1}"),
+        (lambda n: [Proposal.point_mass([-1])] * n, f"id -1 is not in 0 to {V - 1}"),
+        (lambda n: [Proposal.point_mass([0.0])] * n, "id 0.0 is not in"),
+        (lambda n: [], "no list of 1 proposals"),
+        (lambda n: None, "no list of 1 proposals"),
+        (lambda n: [None] * n, "proposes a Proposal, not None"),
+        (lambda n: [Proposal(tree=TokenTree.chain([0]), q=(NAN,))] * n, "gives it no mass"),
+        (lambda n: [Proposal(tree=TokenTree.chain([0]), q=(FULL[:-1],))] * n, f"has {V - 1} entr"),
+    ],
+)
+def test_a_drafter_that_breaks_its_bounds_is_told_so(proposals, message):
     class Wild(NgramDrafter):
         def propose(self, requests):
-            return [Proposal.point_mass([V]) for _ in requests]
+            return proposals(len(requests))
 
     engine = Engine(target(), Wild())
-    with pytest.raises(CapabilityError, match=f"drafted token id {V} is not in 0 to {V - 1}"):
+    with pytest.raises(CapabilityError, match=message):
         engine.generate([0])
     assert open_slots(engine) == NONE_OPEN
+
+
+def test_numpy_ids_of_a_drafter_become_plain_ones():
+    class Numpy(NgramDrafter):
+        def propose(self, requests):
+            return [Proposal.point_mass([np.int64(1)]) for _ in requests]
+
+    done = Engine(target(), Numpy()).generate([0], max_tokens=20, seed=1)
+    assert done.stats.accepted
+    assert {type(token) for token in done.tokens} == {int}
+
+
+def test_an_engine_cannot_be_called_from_its_own_round():
+    engine = Engine(target(), NgramDrafter())
+
+    def processor(ids, logits):
+        engine.generate([0], max_tokens=1)
+        return logits
+
+    with pytest.raises(LawError, match="cannot call the engine it runs in"):
+        within(10, lambda: engine.generate([0], processors=[processor]))
+    assert engine.generate([0], max_tokens=2, seed=1).finish_reason == "length"

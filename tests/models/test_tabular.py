@@ -140,5 +140,5 @@ def test_what_it_refuses():
         TabularModel(law, 5, eos=[4, 5])
     model = TabularModel(lambda prefix: [0.5, 0.5], 3)
     slot = model.open()
-    with pytest.raises(OptionError, match=r"next_law\(\(1,\)\) must give 3 probabilities"):
+    with pytest.raises(OptionError, match=r"next_law\(\(1,\)\) must give 3 probabilities that"):
         model.extend([Step(slot=slot, tokens=(1,))])

@@ -199,6 +199,12 @@ def test_a_failing_processor_is_a_law_error():
 
     with pytest.raises(LawError, match="RuntimeError: oh"):
         law(np.zeros(2), SamplingParams(processors=[broken]), NONE)
+    with pytest.raises(LawError, match="returned int64, where logits are float64"):
+        law(np.zeros(2), SamplingParams(processors=[lambda ids, l: l.astype(int)]), NONE)
+    wide = law(
+        np.zeros(2, np.float32), SamplingParams(processors=[lambda ids, l: l + np.zeros(2)]), NONE
+    )
+    assert wide.dtype == np.float32
     with pytest.raises(LawError, match="shape"):
         law(np.zeros(2), SamplingParams(processors=[lambda ids, l: l[:1]]), NONE)
 

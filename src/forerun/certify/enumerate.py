@@ -15,8 +15,10 @@ shared, state is not.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -235,8 +237,18 @@ def _advance(loop: _State) -> Generation:
     return generations[0]
 
 
+_SHARED = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    functools._lru_cache_wrapper,
+    SamplingParams,
+)
+"""Code, and frozen values that may hold code; an object that can be called may have a state."""
+
+
 class _Shared:
-    """Pickles the loop's state by value, and code (anything callable) by identity."""
+    """Pickles the loop's state by value, and code by identity."""
 
     def __init__(self) -> None:
         self._code: dict[int, Any] = {}
@@ -266,7 +278,7 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> Any:
         if obj is self._tape:
             return "tape"
-        if callable(obj) or isinstance(obj, SamplingParams):  # code, and frozen values
+        if isinstance(obj, _SHARED):
             self._code[id(obj)] = obj
             return id(obj)
         return None

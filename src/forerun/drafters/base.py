@@ -15,11 +15,12 @@ The contract suite in tests/drafters/contract.py runs once for each drafter.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from forerun.errors import OptionError
+from forerun.errors import CapabilityError, OptionError
 from forerun.models.base import Model
 from forerun.numerics.randomness import Sampler
 from forerun.numerics.token_tree import Drawn, Proposal
@@ -79,3 +80,29 @@ def refuse_twice(slot: int, slots: Container[int]) -> None:
         raise OptionError(
             f"this drafter serves slot {slot} of another engine; each engine needs its own drafter"
         )
+
+
+def check_proposals(requests: Sequence[DraftRequest], proposals: Any, vocab_size: int) -> None:
+    """Raise CapabilityError unless there is a Proposal for each request that keeps its bounds.
+
+    Of a draft law only its size and the token's own mass are looked at: O(1) a token.
+    """
+    if not isinstance(proposals, Sequence) or len(proposals) != len(requests):
+        raise CapabilityError(f"a drafter returned no list of {len(requests)} proposals")
+    for request, proposal in zip(requests, proposals):
+        if not isinstance(proposal, Proposal):
+            raise CapabilityError(f"a drafter proposes a Proposal, not {proposal!r}")
+        if max(proposal.tree.depths, default=0) > request.num_draft:
+            raise CapabilityError(
+                f"a proposal {max(proposal.tree.depths)} tokens deep, where {request.num_draft} "
+                "were allowed"
+            )
+        drafted: Any = zip(proposal.tree.tokens, proposal.q)
+        for token, q in drafted:
+            if not isinstance(token, numbers.Integral) or not 0 <= token < vocab_size:
+                raise CapabilityError(f"drafted token id {token!r} is not in 0 to {vocab_size - 1}")
+            if q is not None and (len(q) != vocab_size or not float(q[token]) > 0):  # NaN too
+                raise CapabilityError(
+                    f"the draft law of token {token} gives it no mass, or has {len(q)} entries "
+                    f"where there are {vocab_size} tokens; it must be the law it was drawn from"
+                )

@@ -55,7 +55,8 @@ class Engine:
     trace_heads record in each trace the likeliest tokens of the law behind the round's last draw
 
     Raises OptionError, UnknownNameError, VocabularyError or CapabilityError before the first token.
-    An engine is a context manager and may be shared by threads.
+    An engine is a context manager and may be shared by threads. Its models and drafter may not:
+    two engines over one model must be used from one thread.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Engine:
         self.trace_heads = trace_heads
         self._turn = threading.RLock()  # one call at a time
         self._lock = threading.Lock()  # one round at a time
+        self._owner: int | None = None  # thread of the round that runs
         self._left: deque[Generation] = deque()  # of calls that were left; slots to be closed
         self._full = False  # a request found no memory, and no slot was closed since
         self._closed = False
@@ -184,8 +186,14 @@ class Engine:
         running: dict[int, tuple[Request, Generation]] = {}  # by slot
         try:
             while waiting or running:
+                if self._owner == threading.get_ident():
+                    raise OptionError("a processor or drafter cannot call the engine it runs in")
                 with self._lock:
-                    progress = self._round(waiting, running)
+                    self._owner = threading.get_ident()
+                    try:
+                        progress = self._round(waiting, running)
+                    finally:
+                        self._owner = None
                 self._sweep()
                 yield from progress
         finally:

@@ -143,12 +143,13 @@ def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:
     return params
 
 
-def checked_num_draft(num_draft: int) -> int:
-    if isinstance(num_draft, bool) or not isinstance(num_draft, int) or not 0 <= num_draft <= 64:
+def checked_num_draft(num_draft: Any) -> int:
+    whole = isinstance(num_draft, numbers.Integral) and not isinstance(num_draft, bool)
+    if not whole or not 0 <= num_draft <= 64:
         raise OptionError(
             f"num_draft must be a whole number from 0 (plain decoding) to 64, not {num_draft!r}"
         )
-    return num_draft
+    return int(num_draft)
 
 
 def check_verifier(name: str, drafter: Drafter | None) -> None:

@@ -94,9 +94,10 @@ class TabularModel:
 
     def _row(self, prefix: tuple[int, ...]) -> Any:
         p = np.asarray(self._next_law(prefix), dtype=np.float64)
-        if p.shape != (self.vocab_size,) or (p < 0).any():
+        if p.shape != (self.vocab_size,) or (p < 0).any() or abs(p.sum() - 1) > 1e-6:
             raise OptionError(
-                f"next_law({prefix}) must give {self.vocab_size} probabilities, not {p.tolist()}"
+                f"next_law({prefix}) must give {self.vocab_size} probabilities that sum to 1, "
+                f"not {p.tolist()}"
             )
         return p
 

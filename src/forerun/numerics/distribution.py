@@ -100,6 +100,9 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
             raise LawError(f"a processor must return the logits, not {type(l).__name__}")
         if l.shape != logits.shape:
             raise LawError(f"a processor returned shape {tuple(l.shape)} for {tuple(logits.shape)}")
+        if not xp.isdtype(l.dtype, "real floating"):
+            raise LawError(f"a processor returned {l.dtype}, where logits are {dtype}")
+        l = xp.astype(l, dtype, copy=False)
     return l
 
 
