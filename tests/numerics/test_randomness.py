@@ -142,3 +142,19 @@ def test_bad_seeds():
         with pytest.raises(ValueError, match="between 0 and"):
             KeyedDraws(seed)
     assert math.isfinite(KeyedDraws(2**128 - 1).exponentials(0, 1)[0])
+
+
+@pytest.mark.parametrize("size", [1, 5, 1024, 1025, 5000])
+def test_inverse_cdf_is_the_running_sums(size):
+    rng = np.random.default_rng(size)
+    law = rng.random(size) * (rng.random(size) < 0.3)
+    law[rng.integers(size)] = 1.0
+    law[1030:2060] = 0.0  # a block without mass
+    cdf = np.cumsum(law)
+    for u in rng.random(500):
+        i = inverse_cdf(law, u)
+        assert law[i] > 0
+        assert cdf[i] >= u * cdf[-1] - 1e-12
+        assert cdf[i] - law[i] <= u * cdf[-1] + 1e-12
+    assert inverse_cdf(law, 1 - 2.0**-53) == np.flatnonzero(law)[-1]
+    assert inverse_cdf(law, 2.0**-54) == np.flatnonzero(law)[0]
