@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import signal
+import socket
+import struct
+import subprocess
 import sys
+import time
 
 import gguf
 import pytest
@@ -98,6 +104,18 @@ def gguf_file(llama, tmp_path_factory):
     return path
 
 
+def leftovers(cache):
+    return [*cache.rglob(".convert-*"), *cache.rglob("*.partial")]
+
+
+def claiming(file, blocks, to):
+    """The GGUF file with another number of blocks in its header."""
+    content = file.read_bytes()
+    at = content.index(b"llama.block_count") + len(b"llama.block_count") + 4
+    to.write_bytes(content[:at] + struct.pack("<I", blocks) + content[at + 4 :])
+    return to
+
+
 def test_a_folder(folder, llama):
     model = HFModel.load(folder)
     assert model.name == "tiny-llama"
@@ -164,17 +182,17 @@ def test_a_copy_shares_the_conversion_and_a_change_does_not(gguf_file, tmp_path)
     data[-1] ^= 1  # the last weight
     copy.write_bytes(data)
     assert hf_convert.converted(copy, dtype="float32", cache_dir=tmp_path / "cache") != first
-    assert not list((tmp_path / "cache").rglob("*.partial"))
+    assert not leftovers(tmp_path / "cache")
 
 
 def test_broken_gguf_files_leave_nothing(gguf_file, tmp_path):
     whole = gguf_file.read_bytes()
     cache = tmp_path / "cache"
     for name, content, message in [
-        ("words.gguf", b"not a model", "is no GGUF file: it does not begin with 'GGUF'"),
-        ("empty.gguf", b"", "is no GGUF file"),
-        ("header.gguf", whole[:200], "cannot be read as a GGUF model"),
-        ("half.gguf", whole[: len(whole) // 2], "cannot be read as a GGUF model"),
+        ("words.gguf", b"not a model" * 9, "not a GGUF file: it begins with b'not '"),
+        ("empty.gguf", b"", "0 bytes are too few for a GGUF file"),
+        ("header.gguf", whole[:200], "the file may be incomplete or damaged"),
+        ("half.gguf", whole[: len(whole) // 2], "it may be incomplete: fetch it again"),
     ]:
         file = tmp_path / name
         file.write_bytes(content)
@@ -187,15 +205,15 @@ def test_two_conversions_at_once_make_one(gguf_file, tmp_path, monkeypatch):
     """The slower one finds the folder there and uses it."""
     right = hf_convert._keep
 
-    def slower(module, target):
+    def slower(module, fresh, target):
         target.mkdir(parents=True)
         (target / "config.json").write_text("{}")
-        right(module, target)
+        right(module, fresh, target)
 
     monkeypatch.setattr(hf_convert, "_keep", slower)
     folder = hf_convert.converted(gguf_file, dtype="float32", cache_dir=tmp_path)
     assert json.loads((folder / "config.json").read_text()) == {}
-    assert not list(tmp_path.rglob("*.partial"))
+    assert not leftovers(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +225,7 @@ def test_two_conversions_at_once_make_one(gguf_file, tmp_path, monkeypatch):
 )
 def test_a_full_disk_is_no_broken_file(error, gguf_file, tmp_path, monkeypatch):
     def full(self, folder):
+        folder.mkdir()
         (folder / "config.json").write_text("{}")
         raise error
 
@@ -214,17 +233,79 @@ def test_a_full_disk_is_no_broken_file(error, gguf_file, tmp_path, monkeypatch):
         patch.setattr(tf.LlamaForCausalLM, "save_pretrained", full)
         with pytest.raises(
             FetchError,
-            match=r"was read, but its weights could not be kept in .*No space left on device; free",
+            match=r"the weights of .* could not be kept in .*No space left on device; free some",
         ):
             HFModel.load(gguf_file, cache_dir=tmp_path)
     assert [p.name for p in (tmp_path / "hf").iterdir()] == ["known"]
     HFModel.load(gguf_file, cache_dir=tmp_path)
 
 
-def test_a_cache_that_is_no_folder(gguf_file, tmp_path):
+def test_a_file_size_limit_is_no_broken_file(gguf_file, tmp_path):
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from forerun.models.hf_convert import converted\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
+        "converted(Path(sys.argv[1]), dtype='float32', cache_dir=Path(sys.argv[2]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, gguf_file, tmp_path], capture_output=True, text=True
+    )
+    assert f"could not be kept in {tmp_path / 'hf'}: " in done.stderr
+    assert "File too large" in done.stderr.splitlines()[-1]
+    assert not leftovers(tmp_path)
+
+
+def test_a_cache_that_is_no_folder(gguf_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(hf_convert, "_read", lambda *_: pytest.fail("read for nothing"))
     (tmp_path / "hf").write_text("in the way")
-    with pytest.raises(FetchError, match="could not be kept in"):
+    with pytest.raises(FetchError, match=r"could not be kept in .*/hf: File exists; free some"):
         HFModel.load(gguf_file, cache_dir=tmp_path)
+    with pytest.raises(FetchError, match=r"could not be kept in /proc/foo/hf: .*choose another"):
+        HFModel.load(gguf_file, cache_dir=hf_convert.Path("/proc/foo"))
+
+
+def test_what_a_killed_conversion_left_goes_with_the_next(gguf_file, tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from forerun.models import hf_convert\n"
+        "hf_convert._read = lambda *_: print('reading', flush=True) or time.sleep(60)\n"
+        "hf_convert.converted(Path(sys.argv[1]), dtype='float32', cache_dir=Path(sys.argv[2]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, gguf_file, tmp_path], stdout=subprocess.PIPE
+    ) as killed:
+        assert killed.stdout.readline() == b"reading\n"
+        killed.terminate()
+        assert killed.wait() == -signal.SIGTERM
+    (left,) = leftovers(tmp_path)
+    live = tmp_path / "hf" / f".convert-{socket.gethostname()}-{os.getpid()}-abc"
+    live.mkdir()
+    os.utime(live, (time.time() - 2 * 24 * 3600,) * 2)
+    hf_convert.converted(gguf_file, dtype="float32", cache_dir=tmp_path)
+    assert not left.exists()
+    assert leftovers(tmp_path) == [live]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "why"),
+    [
+        (9999, "is 9999, but there are no tensors of block 3"),
+        (2**32 - 1, "no tensors of block 3"),
+        (1, "is 1, but there are tensors of block 2"),
+        (0, "is 0, but there are tensors of block 2"),
+    ],
+)
+def test_a_number_of_blocks_that_are_not_there(blocks, why, gguf_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(hf_convert, "_read", lambda *_: pytest.fail("it was read"))
+    file = claiming(gguf_file, blocks, tmp_path / "damaged.gguf")
+    with pytest.raises(ModelFileError, match=rf"GGUF model: llama\.block_count .*{why}"):
+        HFModel.load(file, cache_dir=tmp_path)
+
+
+def test_a_gguf_file_that_says_no_number_of_blocks(gguf_file, tmp_path):
+    content = gguf_file.read_bytes().replace(b"llama.block_count", b"llama.block_taunt")
+    (tmp_path / "damaged.gguf").write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"it has no llama\.block_count"):
+        HFModel.load(tmp_path / "damaged.gguf", cache_dir=tmp_path)
 
 
 def test_a_note_that_cannot_be_written_is_done_without(gguf_file, tmp_path, monkeypatch):
@@ -290,6 +371,19 @@ def test_weights_that_are_missing_are_an_error(tmp_path, folder):
     save_file(weights, less / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelFileError, match=r"lacks model\.layers\.1\.mlp\.up_proj\.weight"):
         HFModel.load(less)
+
+
+def test_weights_of_another_shape_are_an_error(tmp_path, llama, capfd):
+    llama.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"intermediate_size": 8}))
+    capfd.readouterr()
+    with pytest.raises(
+        ModelFileError, match=r"mlp\.\S+ has the shape \[.*\], where its config asks .* more$"
+    ) as said:
+        HFModel.load(tmp_path)
+    assert "report" not in str(said.value)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_options_that_are_no_options(folder):

@@ -4,9 +4,11 @@
     <user cache>/hf/known/<hash of path, size, mtime>            the file's sha256, so that it is
                                                                  read in full only once
 
-A folder appears by one rename, complete or not at all. It holds float32 (also for float64, which
-cannot say more) or bfloat16. Other versions of transformers convert in their own way, so each keeps
-its own folder; old ones may be deleted at any time.
+A folder appears by one rename, complete or not at all; until then it lies in a working folder,
+`hf/.convert-<host>-<process>-…`, and those of killed processes go when the next file is converted.
+It holds float32 (also for float64, which cannot say more) or bfloat16. Other versions of
+transformers convert in their own way, so each keeps its own folder; old ones may be deleted at any
+time.
 
 What this module does not know: which file belongs to which named model; tokenizers.
 """
@@ -18,8 +20,7 @@ import hashlib
 import importlib.util
 import io
 import os
-import shutil
-import tempfile
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ import torch
 import transformers
 
 from forerun.errors import FetchError, MissingExtraError, ModelFileError
+from forerun.models import store
+from forerun.models.gguf import GGUFFile, read_gguf
 
 FORMAT = 1  # of the folder
 
@@ -43,7 +46,7 @@ def converted(file: Path, *, dtype: str, cache_dir: Path | None = None) -> Path:
     stored = "bfloat16" if dtype == "bfloat16" else "float32"
     version = f"v{FORMAT}-transformers-{transformers.__version__}"
     target = root / "hf" / f"{_digest(file, root / 'hf' / 'known')}-{stored}-{version}"
-    if not target.is_dir():
+    if not os.path.isdir(target):  # also where it must not be looked at
         _convert(file, target, getattr(torch, stored))
     return target
 
@@ -53,9 +56,10 @@ def _digest(file: Path, known: Path) -> str:
     file = file.resolve()
     state = file.stat()
     key = f"{file}\0{state.st_size}\0{state.st_mtime_ns}"
-    note = known / hashlib.sha256(key.encode()).hexdigest()
-    if note.is_file() and len(found := note.read_text()) == 64:
-        return found
+    note = known / hashlib.sha256(os.fsencode(key)).hexdigest()
+    with contextlib.suppress(OSError):
+        if len(found := note.read_text()) == 64:
+            return found
     with file.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     partial = note.with_name(f"{note.name}.{os.getpid()}.partial")
@@ -72,41 +76,65 @@ def _digest(file: Path, known: Path) -> str:
 def _convert(file: Path, target: Path, dtype: torch.dtype) -> None:
     if missing := [n for n in ("accelerate", "gguf") if importlib.util.find_spec(n) is None]:
         raise MissingExtraError.of(" and ".join(missing), "hf", "reading a GGUF file")
-    with file.open("rb") as content:
-        if content.read(4) != b"GGUF":
-            raise ModelFileError(f"{file} is no GGUF file: it does not begin with 'GGUF'")
+    _check_blocks(read_gguf(file))
     try:
-        module = _dequantised(file, dtype)
+        with store.working_folder(target.parent, "convert") as folder:
+            _keep(_dequantised(file, dtype), folder / "model", target)
+    except ModelFileError:
+        raise
+    except Exception as error:  # safetensors has its own kind for a full disk
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise FetchError(
+            f"the weights of {file} could not be kept in {target.parent}: {reason}; "
+            "free some space there, or choose another cache folder"
+        ) from error
+
+
+def _check_blocks(file: GGUFFile) -> None:
+    """ModelFileError where the number of blocks is not that of the blocks there are.
+
+    transformers would first build as many as the file claims, or leave some out.
+    """
+    key = f"{file.metadata.get('general.architecture')}.block_count"
+    count = file.metadata.get(key)
+    names = (re.match(r"(?:enc\.|dec\.)?blk\.(\d+)\.", name) for name in file.tensors)
+    found = {int(name[1]) for name in names if name}
+    if not isinstance(count, int):
+        why = f"it has no {key}"
+    elif max(found, default=-1) >= count:
+        why = f"{key} is {count}, but there are tensors of block {max(found)}"
+    elif len(found) < count:
+        lacking = next(i for i in range(count) if i not in found)
+        why = f"{key} is {count}, but there are no tensors of block {lacking}"
+    else:
+        return
+    raise ModelFileError(
+        f"{file.path} cannot be read as a GGUF model: {why}; the file may be incomplete or damaged"
+    )
+
+
+def _keep(module: Any, fresh: Path, target: Path) -> None:
+    """Save the module as the folder `target`, by way of `fresh`: whole or not at all."""
+    with _silence():
+        module.save_pretrained(fresh)
+    try:
+        fresh.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster, with the same content
+            raise
+
+
+def _dequantised(file: Path, dtype: torch.dtype) -> Any:
+    """`_read`, or ModelFileError."""
+    try:
+        return _read(file, dtype)
     except Exception as error:  # the reader raises many kinds on a broken file
         raise ModelFileError(
             f"{file} cannot be read as a GGUF model: {first_line(error)}"
         ) from error
-    try:
-        _keep(module, target)
-    except Exception as error:  # safetensors has its own kind for a full disk
-        raise FetchError(
-            f"{file} was read, but its weights could not be kept in {target.parent}:"
-            f" {first_line(error)}; free some space there, or choose another cache folder"
-        ) from error
 
 
-def _keep(module: Any, target: Path) -> None:
-    """Save the module as the folder `target`, whole or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f"{target.name}.", suffix=".partial", dir=target.parent))
-    try:
-        with _silence():
-            module.save_pretrained(partial)
-        try:
-            partial.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was faster, with the same content
-                raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _dequantised(file: Path, dtype: torch.dtype) -> Any:
+def _read(file: Path, dtype: torch.dtype) -> Any:
     """A dense model with the file's weights, which no longer says it was quantised."""
     options: dict[str, Any] = {}
     if hasattr(transformers, "GgufConfig"):  # there weights may stay packed, for kernels
@@ -117,9 +145,10 @@ def _dequantised(file: Path, dtype: torch.dtype) -> Any:
             gguf_file=file.name,
             dtype=dtype,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # `refuse_misfits` says it in words
             **options,
         )
-    refuse_missing(info)
+    refuse_misfits(info)
     module.hf_quantizer = None
     if hasattr(module.config, "quantization_config"):
         del module.config.quantization_config
@@ -138,8 +167,17 @@ def _silence() -> Iterator[None]:
         log.set_verbosity(level)
 
 
-def refuse_missing(info: dict[str, Any]) -> None:
-    """ModelFileError where weights are missing, which transformers would fill in at random."""
+def refuse_misfits(info: dict[str, Any]) -> None:
+    """ModelFileError where weights are missing or of another shape than the config says.
+
+    transformers would fill them in at random.
+    """
+    if wrong := sorted(info["mismatched_keys"]):
+        name, has, needs = wrong[0]
+        more = f"; so do {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise ModelFileError(
+            f"{name} has the shape {list(has)}, where its config asks for {list(needs)}{more}"
+        )
     if missing := sorted(info["missing_keys"]):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ModelFileError(f"it lacks {missing[0]}{more}")

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from forerun.errors import FetchError, ModelFileError, OptionError
-from forerun.models.hf_convert import converted, first_line, refuse_missing
+from forerun.models.hf_convert import converted, first_line, refuse_misfits
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -108,9 +108,10 @@ def _from_pretrained(source: str | Path, dtype: str) -> Any:
             source,
             dtype=DTYPES[dtype],
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # `refuse_misfits` says it in words
             trust_remote_code=False,  # else transformers may ask at the terminal
         )
-    refuse_missing(info)
+    refuse_misfits(info)
     if dtype == "float64" and hasattr(module, "set_experts_implementation"):
         module.set_experts_implementation("eager")  # grouped kernels have no float64
     return module.eval()
