@@ -84,7 +84,10 @@ def test_a_home_folder_is_understood(
         ("/no/such/folder", ModelFileError, "no such file or folder"),
         ("~nobody-here/m.gguf", ModelFileError, "there is no such file"),
         ("a/b/c", ModelFileError, "no such file or folder"),
-        ("", ModelFileError, "is not a model folder"),
+        ("", OptionError, r"a model needs a name: a named model \(smollm2\), a .gguf file"),
+        (" ", OptionError, "a model needs a name"),
+        ("http://x/y", ModelFileError, "^http://x/y: there is no such file or folder"),
+        ("x" * 1000, ModelFileError, "xxx: cannot be read: File name too long"),
     ],
 )
 def test_wrong_names(

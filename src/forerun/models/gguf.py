@@ -135,9 +135,13 @@ class _Header:
         version: int = self._number("I")
         if version in (2, 3):
             return version
-        if version & 0xFFFF == 0:
-            self._fail("it is big-endian; only little-endian files can be read")
-        self._fail(f"it is GGUF version {version}; versions 2 and 3 can be read")
+        if version and version & 0xFFFF == 0:
+            raise ModelFileError(
+                f"{self.path}: it is big-endian; only little-endian files can be read"
+            )
+        raise ModelFileError(
+            f"{self.path}: GGUF version {version} is unknown; versions 2 and 3 can be read"
+        )
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in _SCALARS:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "bfloat16", "float64")
 
+_KINDS = (
+    f"a named model ({', '.join(store.NAMED)}), a .gguf file, a folder with config.json, or a hub "
+    "id such as 'org/name'"
+)
+
 
 def load_model(
     name_or_path: str | os.PathLike[str],
@@ -103,24 +108,25 @@ def find(
 
 def _meant(name: str) -> Path | str:
     """A file or folder that exists, or the name of a known or hub model. Nothing is fetched."""
+    if not name.strip():
+        raise OptionError(f"a model needs a name: {_KINDS}")
     if name in store.NAMED:
         return name
     path = Path(os.path.expanduser(name))
-    if path.is_file() or path.is_dir():
-        return path
+    try:
+        if path.is_file() or path.is_dir():
+            return path
+    except OSError as error:
+        raise ModelFileError(f"{name}: cannot be read: {error.strerror or error}") from error
     if path.suffix == ".gguf":
-        raise ModelFileError(f"{path}: there is no such file{_neighbours(path)}")
+        raise ModelFileError(f"{name}: there is no such file{_neighbours(path)}")
     if is_hub_id(name):
         return name
     if os.sep in name or "/" in name or name.startswith(("~", ".")):
-        raise ModelFileError(
-            f"{path}: there is no such file or folder. A model is a named model "
-            f"({', '.join(store.NAMED)}), a .gguf file, a folder with config.json, or a hub id "
-            "such as 'org/name'"
-        )
-    error = UnknownNameError.of("model", name, store.NAMED)
+        raise ModelFileError(f"{name}: there is no such file or folder. A model is {_KINDS}")
+    unknown = UnknownNameError.of("model", name, store.NAMED)
     raise UnknownNameError(
-        f"{error} A path to a .gguf file or to a folder with config.json works too, and so does "
+        f"{unknown} A path to a .gguf file or to a folder with config.json works too, and so does "
         "a hub id such as 'org/name'"
     )
 
