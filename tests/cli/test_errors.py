@@ -33,7 +33,10 @@ MISUSE = {
     "--repetition-penalty 0": "--repetition-penalty must be from 1e-6 to 1e6 (1 is off), not 0.0",
     "-n 0": "--max-tokens must be a whole number of at least 1",
     "-n 3 --min-tokens 5": "--min-tokens (5) must be at most --max-tokens (3)",
-    "--seed -1": "--seed must be None (a fresh one) or a whole number from 0 below 2**128, not -1",
+    "--seed -1": "--seed must be a whole number from 0 below 2**128 (leave it out for a fresh one)"
+    ", not -1",
+    "--logit-bias 5=-inf": "--logit-bias 5=NUMBER: it must be a number from -1e6 to 1e6 (to forbid "
+    "an id, use --ban), not -inf",
     "--ban -3": "--ban takes token ids, whole numbers from 0 up, not -3",
     "--ban 9999": "--ban names token id 9999; fake knows 0 to 76",
     "--stop-id 9999": "--stop-id names token id 9999; fake knows 0 to 76",
@@ -55,6 +58,7 @@ MISUSE = {
     "--log-file nowhere/log": "--log-file nowhere/log cannot be written: no such file",
     # models
     "-m smolm2": "unknown model 'smolm2'; did you mean 'smollm2'?",
+    "-m http://x/y": "forerun: http://x/y: there is no such file or folder",
     "-m nowhere/x.gguf": "nowhere/x.gguf: there is no such file",
     "-m fake:ids": "fake has no tokenizer: give the prompt as token ids",
     "-m fake:context=4": "the prompt has 6 tokens; fake has a context of 4",
@@ -84,6 +88,11 @@ def test_misuse(options, cli, tmp_path, monkeypatch):
         (["generate", *FAKE, "--prompt-file", "none"], "--prompt-file none: no such file"),
         (["generate", *FAKE, "a", "b"], "unexpected extra argument(s) (b); see forerun generate"),
         (["generate", *FAKE, "--chat", "refuse"], "the chat template refuses these messages"),
+        (["generate", "x", "-m", ""], "a model needs a name: a named model (smollm2), a .gguf"),
+        (["generate", *FAKE, "é\udcff"], "PROMPT is not valid UTF-8: byte 0xff at position 2"),
+        (["generate", *FAKE, "x", "--stop", "\udc80"], "--stop is not valid UTF-8: byte 0x80 at"),
+        (["generate", *FAKE, "x", "--chat", "--system", "a\udcff"], "--system is not valid UTF-8"),
+        (["chat", *FAKE, "--system", "a\udcff"], "--system is not valid UTF-8"),
         (["generte"], "No such command 'generte'"),
         (["--bogus"], "No such option: --bogus"),
         (["chat", "hello"], "unexpected extra argument(s) (hello); see forerun chat --help"),

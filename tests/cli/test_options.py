@@ -115,7 +115,11 @@ def test_messages_speak_of_options():
     assert spoken("min_tokens (5) must be at most max_tokens (3)") == (
         "--min-tokens (5) must be at most --max-tokens (3)"
     )
-    assert spoken("seed must be None") == "--seed must be None"
+    assert spoken("seed must be None (a fresh one) or 1 or 2, not 3") == (
+        "--seed must be 1 or 2 (leave it out for a fresh one), not 3"
+    )
+    assert spoken("a GPU has none; use device='cpu'") == "a GPU has none; use --device cpu"
+    assert spoken("no space; choose another cache folder").endswith("folder with FORERUN_CACHE")
     assert spoken("model fake is gone") == "model fake is gone"
     assert spoken("banned names token id 9") == "--ban names token id 9"
 

@@ -18,7 +18,7 @@ from forerun.cli.report import as_dict, summary
 from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
-from forerun.cli.values import decode
+from forerun.cli.values import checked_text, decode
 from forerun.errors import CacheError, PromptError, TemplateError
 
 COMMANDS = {
@@ -58,6 +58,8 @@ def chat(
     /help lists the commands. Ctrl-C ends an answer; twice, or at the prompt, it leaves.
     """
     settings.check()
+    if system is not None:
+        checked_text("--system", system)
     predicted = settings.predicted_text()
     screen = Screen(no_color=settings.no_color)
     with (

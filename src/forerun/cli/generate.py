@@ -15,7 +15,7 @@ from forerun.cli.report import as_dict, summary
 from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
-from forerun.cli.values import read_stdin, read_text, without_last_newline
+from forerun.cli.values import checked_text, read_stdin, read_text, without_last_newline
 from forerun.engine.request import Prompt
 from forerun.errors import OptionError
 
@@ -122,7 +122,11 @@ def _prompt(text: str | None, file: Path | None, system: str | None, chat: bool)
         text = without_last_newline(read_stdin())
     elif text is None:
         raise OptionError("no prompt: give PROMPT, - for standard input, or --prompt-file FILE")
+    else:
+        checked_text("PROMPT", text)
     if not chat:
         return text
+    if system is not None:
+        checked_text("--system", system)
     messages: list[dict[str, Any]] = [{"role": "user", "content": text}]
     return messages if system is None else [{"role": "system", "content": system}, *messages]

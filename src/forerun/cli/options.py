@@ -16,7 +16,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from forerun.cli.cores import usable_cores
-from forerun.cli.values import number, parse_biases, parse_size, read_text, whole
+from forerun.cli.values import (
+    checked_text,
+    number,
+    parse_biases,
+    parse_size,
+    read_text,
+    whole,
+)
 from forerun.drafters import DRAFTERS
 from forerun.engine.request import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
@@ -164,6 +171,8 @@ class Settings:
     def check(self) -> None:
         """Raise OptionError for what is wrong whatever the model, before anything is loaded."""
         checked_num_draft(self.num_draft)
+        for text in self.stop or []:
+            checked_text("--stop", text)
         checked_threads(self.threads)
         if self.context is not None and self.context < 1:
             raise OptionError(f"--context must be at least 1, not {self.context}")
@@ -258,9 +267,19 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 _SPOKEN = {f.name: "--" + f.name.replace("_", "-") for f in fields(Settings) if f.name != "model"}
 _SPOKEN |= {"banned": "--ban", "stop_ids": "--stop-id"}
 
+_PHRASES = {
+    r"^logit_bias\[(-?\d+)\] ": r"--logit-bias \1=NUMBER: it ",
+    r"\buse banned\b": "use --ban",
+    r"None \(a fresh one\) or (.*?), not\b": r"\1 (leave it out for a fresh one), not",
+    r"\buse (device|dtype)='([\w:.-]+)'": r"use --\1 \2",
+    r"choose another cache folder": "choose another cache folder with FORERUN_CACHE",
+}
+
 
 def spoken(message: str) -> str:
     """A library's message with its keywords under the names of options."""
+    for phrase, said in _PHRASES.items():
+        message = re.sub(phrase, said, message)
     first, _, rest = message.partition(" ")
     message = f"{_SPOKEN.get(first, first)} {rest}" if rest else message
     for name in sorted((n for n in _SPOKEN if "_" in n), key=len, reverse=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -70,6 +71,14 @@ def read_text(option: str, path: Path) -> str:
 def read_stdin() -> str:
     """All of standard input as text."""
     return decode("standard input", sys.stdin.buffer.read())
+
+
+def checked_text(what: str, text: str) -> str:
+    """`text` from the command line, where Python keeps bytes that are not UTF-8 as surrogates."""
+    if found := re.search("[\udc80-\udcff]", text):
+        byte, at = ord(found[0]) - 0xDC00, len(os.fsencode(text[: found.start()]))
+        raise OptionError(f"{what} is not valid UTF-8: byte 0x{byte:02x} at position {at}")
+    return text
 
 
 def decode(what: str, data: bytes) -> str:
