@@ -156,7 +156,9 @@ def test_ctrl_c_in_chat_ends_the_answer_and_the_conversation_goes_on(terminal):
     end = shown.seen.index("cancelled")
     shown.wait_for("> ", after=end)
     shown.type("/help\n")
-    shown.wait_for("/reset", after=end)
+    shown.wait_for("/exit", after=end)
+    shown.wait_for("> ", after=shown.seen.index("/exit", end))
+    time.sleep(0.2)  # until input() waits: a signal just before would wait for the next key
     shown.type("\x03")  # at the prompt
     assert shown.finish() == 130
     assert "Traceback" not in shown.seen
