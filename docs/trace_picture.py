@@ -84,6 +84,8 @@ def main(out: Path) -> None:
     starts = range(max(len(kept) - ROUNDS, 0) + 1)
     best = max(starts, key=lambda i: sum(kept[i : i + ROUNDS]))
     rounds = list(done.trace[best : best + ROUNDS])
+    tokens = sum(len(record.tokens) for record in rounds)
+    print(f"{len(rounds)} passes, {tokens} tokens")
     out.write_text(picture(rounds, lambda i: tokenizer.token_text(i).replace("\n", "⏎")), "utf-8")
 
 
