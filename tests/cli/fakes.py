@@ -6,6 +6,7 @@
     fake:nan=10         NaN logits from the 10th token of a text on
     fake:ids            no tokenizer             fake:esc       writes escape codes
     fake:broken         an error that is not forerun's own
+    fake:room=20        memory for so many tokens
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from forerun.errors import TemplateError
+from forerun.errors import CacheError, TemplateError
 from forerun.models import load
 from forerun.models.tabular import TabularModel
 
@@ -73,6 +74,9 @@ class FakeModel(TabularModel):
             time.sleep(float(self.quirks["slow"]))
         if "broken" in self.quirks:
             raise RuntimeError("out of luck")
+        for step in steps:
+            if self.length(step.slot) + len(step.tokens) > int(self.quirks.get("room", 10**9)):
+                raise CacheError("no memory for so many tokens: raise max_memory")
         rows = super().extend(steps)
         limit = int(self.quirks.get("nan", 10**9))
         for step, logits in zip(steps, rows):

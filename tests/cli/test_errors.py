@@ -175,6 +175,23 @@ def test_an_error_in_the_first_round(cli):
     assert "position 3" in result.err
 
 
+@pytest.mark.parametrize("more", [[], ["--json"], ["--compare"], ["--compare", "--json"]])
+@pytest.mark.parametrize("quirk", ["fake:room=5", "fake --ban 9999", "fake:context=4"])
+def test_what_is_found_before_the_first_token_leaves_standard_output_alone(more, quirk, cli):
+    result = cli("generate", "the cat", "-m", *quirk.split(), *more)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.count("\n") == 1
+
+
+def test_memory_that_ends_while_it_runs(cli):
+    result = cli("generate", "the", "-m", "fake:room=20", "-n", "60", "--seed", "1")
+    assert result.code == 1
+    assert len(result.out) > 10
+    assert "no memory for so many tokens: raise --max-memory" in result.err
+    done = json.loads(cli("generate", "the", "-m", "fake:room=20", "-n", "60", "--json").out)
+    assert done["error"]["type"] == "CacheError"
+
+
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_traceback_only_on_demand(debug, cli, monkeypatch):
     if debug:

@@ -178,6 +178,7 @@ def test_compare_shows_both(cli):
     assert "speculative: suffix, up to 4 tokens a round" in result.out
     assert "identical, token for token" in result.out
     assert re.search(r"tokens per target pass instead of 1.00 · .* times as fast", result.out)
+    assert result.out.endswith("\ntimes are of one run each: they vary with the machine's load\n")
     assert ESCAPE not in result.out
 
 

@@ -54,6 +54,22 @@ def test_an_empty_no_color_is_none(terminal):
     assert "\x1b[4;32m" in shown.seen
 
 
+def test_an_error_before_the_first_token_has_no_legend(terminal):
+    for more in ([], ["--compare"]):
+        shown = terminal("generate", PROMPT, "-m", "fake:room=5", *more)
+        assert shown.finish() == 2
+        assert "accepted" not in shown.seen
+        assert "plain decoding" not in shown.seen
+
+
+def test_the_legend_counts_what_was_not_drafted_as_bonus(terminal):
+    shown = terminal("generate", PROMPT, *GREEDY, "--compare")
+    assert shown.finish() == 0
+    assert shown.seen.count("the target's own, undrafted") == 1
+    assert shown.seen.index("── plain") < shown.seen.index("accepted")
+    assert shown.seen.index("accepted") < shown.seen.index("── speculative")
+
+
 def test_plain_decoding_has_no_legend(terminal):
     shown = terminal("generate", PROMPT, *GREEDY, "--drafter", "none")
     assert shown.finish() == 0

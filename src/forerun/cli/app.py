@@ -25,7 +25,8 @@ from forerun.cli import certify, chat, generate, models
 from forerun.cli.interrupts import INTERRUPTED
 from forerun.cli.options import spoken
 from forerun.cli.screen import Screen
-from forerun.errors import ForerunError, KeyReuseError, LawError
+from forerun.cli.session import WHILE_RUNNING
+from forerun.errors import ForerunError
 
 FAILED, MISUSED, UNREAD = 1, 2, 141
 
@@ -101,7 +102,7 @@ def _explain(error: Exception) -> int:
     screen = Screen()
     if isinstance(error, ForerunError):
         screen.error(spoken(str(error)))
-        return FAILED if isinstance(error, (LawError, KeyReuseError)) else MISUSED
+        return FAILED if isinstance(error, WHILE_RUNNING) else MISUSED
     if isinstance(error, typer.TyperException):  # a usage error of typer's own
         context = getattr(error, "ctx", None)
         where = f"; see {context.command_path} --help" if context is not None else ""

@@ -156,7 +156,7 @@ class Talk:
             if screen.terminal:
                 screen.line(f"{summary(done)}\n", DIM)
         if done.error is not None:
-            screen.error(str(done.error))
+            screen.error(spoken(str(done.error)))
             if not patient:
                 raise typer.Exit(1)
         elif done.text:

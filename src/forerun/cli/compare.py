@@ -33,14 +33,13 @@ def compare(session: Session, prompt: Prompt) -> Exception | None:
         if not show:
             _print_json(screen, plain, None)
         return plain.error
-    if show:
-        screen.legend()
-    fast = _run(session, head, ids, options, show)
+    fast = _run(session, head, ids, options, show, legend=True)
     if not show:
         _print_json(screen, plain, fast)
     elif fast.error is None:
         greedy = session.sampling.get("temperature") == 0
         screen.line(f"{verdict(plain, fast, greedy=greedy)}", STRONG)
+        screen.line("times are of one run each: they vary with the machine's load", DIM)
     return fast.error
 
 
@@ -73,12 +72,22 @@ def _agreement(plain: Completion, fast: Completion, bound: bool) -> str:
 
 
 def _run(
-    session: Session, head: str, ids: tuple[int, ...], options: dict[str, Any], show: bool
+    session: Session,
+    head: str,
+    ids: tuple[int, ...],
+    options: dict[str, Any],
+    show: bool,
+    *,
+    legend: bool = False,
 ) -> Completion:
     screen = session.screen
-    if show:
+
+    def begin() -> None:
+        if legend:
+            screen.legend()
         screen.line(f"── {head}", STRONG)
-    done = session.answer(ids, options, show=show)
+
+    done = session.answer(ids, options, show=show, begin=begin)
     if show:
         screen.line()
         screen.line(f"── {summary(done)}\n", DIM)

@@ -10,7 +10,7 @@ import typer
 
 from forerun.cli.compare import compare
 from forerun.cli.logs import logging_to
-from forerun.cli.options import DRAFTING, PROMPT, Settings, command
+from forerun.cli.options import DRAFTING, PROMPT, Settings, command, spoken
 from forerun.cli.report import as_dict, summary
 from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
@@ -95,15 +95,14 @@ def generate(
         session = Session(settings, screen, trace, predicted)
         error = compare(session, asked) if compare_ else _single(session, asked)
     if error is not None:
-        screen.error(str(error))
+        screen.error(spoken(str(error)))
         raise typer.Exit(1)
 
 
 def _single(session: Session, prompt: Prompt) -> Exception | None:
     screen, as_json = session.screen, session.settings.json
-    if not as_json and not session.settings.plain:
-        screen.legend()
-    done = session.answer(prompt, show=not as_json)
+    legend = None if session.settings.plain else screen.legend
+    done = session.answer(prompt, show=not as_json, begin=legend)
     if as_json:
         screen.line(json.dumps(as_dict(done), ensure_ascii=False))
     else:

@@ -6,7 +6,9 @@ nobody needs to see colours:
 
     accepted   drafted, and kept                    green, underlined
     corrected  drafted, rejected, and replaced      yellow, bold
-    bonus      the target's own, beyond the draft   cyan, plain
+    bonus      the target's own, not drafted        cyan, plain
+
+A bonus follows a draft that was kept whole, and stands wherever nothing was drafted.
 
 No escape code is written to what is no terminal, nor under NO_COLOR, --no-color or TERM=dumb.
 """
@@ -37,7 +39,7 @@ STYLES: dict[Kind, Style] = {
 LEGEND: dict[Kind, tuple[str, str]] = {
     "accepted": ("accepted", "drafted and kept"),
     "residual": ("corrected", "drafted and replaced"),
-    "bonus": ("bonus", "the target's own"),
+    "bonus": ("bonus", "the target's own, undrafted"),
 }
 PLAIN, DIM, STRONG, BAD = Style(), Style(dim=True), Style(bold=True), Style(color="red", bold=True)
 

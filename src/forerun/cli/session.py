@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from forerun.drafters import DRAFTERS, ModelDrafter, PredictionDrafter
 from forerun.drafters.base import Drafter
 from forerun.engine import Completion, Engine
 from forerun.engine.request import Prompt
-from forerun.errors import ForerunError, OptionError
+from forerun.errors import ForerunError, KeyReuseError, LawError, OptionError
 from forerun.models.base import Model
 from forerun.models.load import load_model
 from forerun.sampling import SamplingOptions
 
 log = logging.getLogger("forerun")
+
+WHILE_RUNNING = (LawError, KeyReuseError)  # errors that no check beforehand could have found
 
 
 def cache_folder() -> Path | None:
@@ -57,30 +59,40 @@ class Session:
         options: Mapping[str, Any] | None = None,
         *,
         show: bool = True,
+        begin: Callable[[], None] | None = None,
     ) -> Completion:
         """One answer, shown as it comes where `show`, and traced.
 
-        Ctrl-C ends it ("cancelled"). An error after the first token is in `done.error`, beside the
-        text so far; earlier ones are raised.
+        `begin` shows what comes before the text, once it is known that there is an answer. Ctrl-C
+        ends it ("cancelled"). What is wrong with the request is raised, and so is a lack of memory
+        for its prompt, which streams find with the first round. An error while it runs is in
+        `done.error`, beside the text so far: logits that make no law, and anything after the first
+        token.
         """
         options = {**self.sampling, **(options or {})}
-        shown = 0
+        shown, begin = 0, begin if show else None
         with Interrupts() as interrupts, self.engine.stream(prompt, **options) as stream:
             try:
                 for piece in stream:
+                    if begin is not None:
+                        begin()
+                        begin = None
                     self._trace.write(piece.round, self._answers)
                     for text, kind in piece.parts if show else ():
                         self.screen.write(text, kind)
                         shown += len(text)
                     if interrupts.pressed:
                         break
-            except ForerunError:
-                if stream.done is None:
+            except ForerunError as error:
+                done = stream.done
+                if done is None or not (done.tokens or isinstance(error, WHILE_RUNNING)):
                     raise
             if stream.done is None:
                 stream.cancel()
             done = stream.done
         assert done is not None
+        if begin is not None:
+            begin()
         if show:
             self.screen.write(done.text[shown:], done.trace[-1].kinds[-1] if done.trace else None)
         self._answers += 1
