@@ -11,6 +11,8 @@ import functools
 import torch
 import transformers as tf
 
+from forerun.models.base import Step
+
 V = 61
 SIZES = {
     "vocab_size": V,
@@ -154,3 +156,15 @@ def rounding(name):
 def module(name, dtype=torch.float64):
     kind, options, attention = ARCHITECTURES[name]
     return module_of(kind(**options), attention, dtype)
+
+
+TEXT = [5, 9, 2, 30, 11, 7]
+
+
+def own(module):
+    with torch.no_grad():
+        return module(input_ids=torch.tensor([TEXT]), use_cache=False).logits[0]
+
+
+def rows(model):
+    return model.extend([Step(slot=model.open(), tokens=TEXT)])[0]
