@@ -99,7 +99,7 @@ def check_proposals(requests: Sequence[DraftRequest], proposals: Any, vocab_size
             )
         drafted: Any = zip(proposal.tree.tokens, proposal.q)
         for token, q in drafted:
-            if not isinstance(token, numbers.Integral) or not 0 <= token < vocab_size:
+            if not isinstance(token, numbers.Integral) or not 0 <= int(token) < vocab_size:
                 raise CapabilityError(f"drafted token id {token!r} is not in 0 to {vocab_size - 1}")
             if q is not None and (len(q) != vocab_size or not float(q[token]) > 0):  # NaN too
                 raise CapabilityError(
