@@ -151,20 +151,20 @@ def exact_law(
     outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be
     plain Python state (picklable); they are not changed. Raises what the loop raises.
     """
-    helper = find_drafter(drafter)
-    if helper is not None:
-        helper.check(target)
+    guesser = find_drafter(drafter)
+    if guesser is not None:
+        guesser.check(target)
     own = {"max_tokens": max_tokens, **sampling}
     shared = _Shared()
-    state: _State = (target, helper, [])
+    state: _State = (target, guesser, [])
     tape = Tape()
     loop = shared.load(shared.dump(state, tape), tape)
-    twin, helper, generations = loop
+    twin, guesser, generations = loop
     for index, (ids, options) in enumerate([(prompt, own), *company]):
         request = make_request(
-            twin, helper, ids, options, index=index, verifier=verifier, num_draft=num_draft
+            twin, guesser, ids, options, index=index, verifier=verifier, num_draft=num_draft
         )
-        generations.append(open_generation(twin, helper, request, EnumeratedDraws(tape)))
+        generations.append(open_generation(twin, guesser, request, EnumeratedDraws(tape)))
 
     found: Law = {}
     frontier = {shared.dump(loop, tape): 1.0}

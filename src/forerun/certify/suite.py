@@ -211,10 +211,10 @@ def _of_pair(name: str, variant: str, judge: str) -> Sequence[Case]:
     return [*small, *large, *company]
 
 
-def _judges(judge: str, helper: Drafter | None) -> bool:
-    if judge == AUTO or helper is None:
+def _judges(judge: str, guesser: Drafter | None) -> bool:
+    if judge == AUTO or guesser is None:
         return True
-    return verifier(judge).judges(helper.traits.drawn, helper.traits.chain)
+    return verifier(judge).judges(guesser.traits.drawn, guesser.traits.chain)
 
 
 def _badness(result: Result) -> float:
