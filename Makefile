@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # PyPI's own build of torch for Linux carries CUDA (gigabytes); set TORCH to take another
 TORCH ?= torch==2.13.0
 WORKERS ?= 2
-PROMPT ?= Write a Python class for a stack with push, pop and peek, and a short example of its use.
+PROMPT ?= Write an HTML page with a table of five planets: name, distance from the sun, and diameter.
 
 .PHONY: demo test test-long check fmt clean
 
