@@ -97,6 +97,11 @@ class SamplingParams:
         return cls(**options)
 
 
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, Python's or NumPy's; True and False are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def _real(low: float, high: float, why: str) -> Callable[[str, Any], float]:
     def check(name: str, value: Any) -> float:
         real = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -109,8 +114,7 @@ def _real(low: float, high: float, why: str) -> Callable[[str, Any], float]:
 
 def _whole(low: int, high: float, why: str) -> Callable[[str, Any], int]:
     def check(name: str, value: Any) -> int:
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not whole or not low <= value <= high:
+        if not is_whole(value) or not low <= value <= high:
             raise OptionError(f"{name} must be {why}, not {value!r}")
         return int(value)
 
@@ -124,7 +128,7 @@ def _list(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _id(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 0:
+    if not is_whole(value) or value < 0:
         raise OptionError(f"{name} takes token ids, whole numbers from 0 up, not {value!r}")
     return int(value)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from types import TracebackType
 
 from forerun.errors import OptionError
 from forerun.trace import Round
@@ -47,12 +46,7 @@ class TraceFile:
     def __enter__(self) -> TraceFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._path is None:
             return
         os.close(self._file)

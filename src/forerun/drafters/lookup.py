@@ -18,6 +18,7 @@ from forerun.drafters.base import DrafterTraits, DraftRequest, refuse_twice
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.token_tree import Drawn, Proposal
+from forerun.sampling import is_whole
 
 
 class Reader(Protocol):
@@ -71,7 +72,7 @@ class LookupDrafter(Generic[R]):
 
 def whole(option: str, value: Any, least: int) -> int:
     """OptionError unless `value` is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+    if not is_whole(value) or value < least:
         raise OptionError(f"{option} must be a whole number of at least {least}, not {value!r}")
     return int(value)
 

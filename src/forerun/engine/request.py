@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from forerun.errors import CapabilityError, ForerunError, OptionError, PromptErr
 from forerun.models.base import Model
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
 from forerun.numerics.token_tree import Drawn
-from forerun.sampling import SamplingParams
+from forerun.sampling import SamplingParams, is_whole
 from forerun.trace import Kind, Round, Stats, stats
 from forerun.verifiers import VERIFIERS, Verifier, verifier
 
@@ -82,14 +81,12 @@ def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
     tokenizer = target.tokenizer
     if isinstance(prompt, (bytes, Mapping)) or not hasattr(prompt, "__getitem__"):
         raise PromptError(f"a prompt is text, token ids, or chat messages, not {prompt!r}")
+    if tokenizer is None and (isinstance(prompt, str) or _is_chat(prompt)):
+        raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
     if isinstance(prompt, str):
-        if tokenizer is None:
-            raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
         start = [tokenizer.bos] if tokenizer.adds_bos else []
         ids = [*start, *tokenizer.encode(prompt)]
     elif _is_chat(prompt):
-        if tokenizer is None:
-            raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
         ids = tokenizer.encode_chat(prompt)
     else:
         ids = [_token_id(i) for i in prompt]
@@ -122,7 +119,7 @@ def _has_text(target: Model, ids: Sequence[int]) -> bool:
 
 
 def _token_id(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if not is_whole(value):
         raise PromptError(
             f"a prompt is text, token ids, or chat messages; {value!r} is none of them"
         )
@@ -144,8 +141,7 @@ def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:
 
 
 def checked_num_draft(num_draft: Any) -> int:
-    whole = isinstance(num_draft, numbers.Integral) and not isinstance(num_draft, bool)
-    if not whole or not 0 <= num_draft <= 64:
+    if not is_whole(num_draft) or not 0 <= num_draft <= 64:
         raise OptionError(
             f"num_draft must be a whole number from 0 (plain decoding) to 64, not {num_draft!r}"
         )

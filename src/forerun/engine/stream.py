@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from types import TracebackType
 
 from forerun.decode import Generation
 from forerun.drafters.base import Drafter
@@ -89,12 +88,7 @@ class Stream(Iterator[Piece]):
     def __enter__(self) -> Stream:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.cancel()
 
     def _end(self, g: Generation) -> None:

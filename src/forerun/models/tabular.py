@@ -6,7 +6,6 @@ logits are log p, so that at temperature 1 the law is the table's own.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from forerun.errors import CacheError, OptionError
 from forerun.models.base import Abilities, Step, checked_path
+from forerun.sampling import is_whole
 
 
 class TabularModel:
@@ -38,13 +38,13 @@ class TabularModel:
     ) -> None:
         if not callable(next_law):
             raise OptionError(f"next_law is a function of a prefix, not {next_law!r}")
-        if not _is_whole(vocab_size) or vocab_size < 1:
+        if not is_whole(vocab_size) or vocab_size < 1:
             raise OptionError(f"vocab_size must be at least 1, not {vocab_size!r}")
-        if context is not None and (not _is_whole(context) or context < 1):
+        if context is not None and (not is_whole(context) or context < 1):
             raise OptionError(f"context must be at least 1, or None, not {context!r}")
         several = isinstance(eos, Iterable) and not isinstance(eos, (str, bytes))
         ids: list[Any] = [] if eos is None else list(eos) if several else [eos]  # type: ignore[arg-type]
-        if bad := [i for i in ids if not _is_whole(i) or not 0 <= i < vocab_size]:
+        if bad := [i for i in ids if not is_whole(i) or not 0 <= i < vocab_size]:
             raise OptionError(f"eos {bad[0]!r} is not an id below vocab_size {vocab_size}")
         self.name = name
         self.vocab_size = int(vocab_size)
@@ -113,7 +113,3 @@ class TabularModel:
             raise CacheError(f"slot {slot} holds {len(cached)} tokens and cannot keep {length}")
         self._cached[slot] = cached[:length]
         self._last.pop(slot, None)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
