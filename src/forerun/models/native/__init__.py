@@ -1,0 +1,1 @@
+"""GGUF files on the CPU, with kernels shaped for verification: `model.NativeModel`."""
