@@ -1,0 +1,147 @@
+"""The rows of one pass over several slots, as flat arrays: what both runners take.
+
+Shapes: R rows, one for each new token; W wanted rows; P cells in all lists of paths.
+
+A slot's cache is a line of cells, one for each token in the order they were given. Cell and
+position differ within a tree: a row's position is its depth in the text. The cells a row sees are,
+in order of position, 0 … shared − 1 and then its own list, which ends with its own cell:
+
+    slot holds 2 tokens; step tokens (a b c d), parents (-1 0 0 2)
+
+    row          a     b     c      d                  x y ── a ── b
+    cell         2     3     4      5                         └─── c ── d
+    position     2     3     3      4
+    shared       3     4     3      3
+    path_cells   -     -     4      4 5
+
+The list is empty as long as a path runs through one cell after another; for a chain always. A row
+sees position + 1 cells; the last w of them if there is a window of w.
+
+What this module does not know: models, and how keys are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from forerun.models.base import Step
+
+Int32 = np.ndarray[Any, np.dtype[np.int32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """One pass. Rows of a step stand together, in the order of the steps."""
+
+    tokens: Int32  # [R]
+    slots: Int32  # [R]
+    cells: Int32  # [R] where the row's key and value go
+    positions: Int32  # [R]
+    shared: Int32  # [R] leading cells of the slot that the row sees
+    path_start: Int32  # [R + 1] row r's list is path_cells[path_start[r] : path_start[r + 1]]
+    path_cells: Int32  # [P]
+    wanted: Int32  # [W] rows whose logits come back
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def visible(self, row: int) -> Int32:
+        """The cells `row` sees, in order of position: position + 1 of them."""
+        path = self.path_cells[self.path_start[row] : self.path_start[row + 1]]
+        return np.concatenate([np.arange(self.shared[row], dtype=np.int32), path])
+
+
+def lay_out(steps: Sequence[Step], lengths: Sequence[int]) -> Rows:
+    """The rows of `steps`, which are checked; `lengths[i]`: tokens in the slot of step i.
+
+    A step's logits are its last `step.wanted` rows, so `wanted` is those of the first step, then
+    those of the second, …
+    """
+    tokens: list[int] = []
+    slots: list[int] = []
+    cells: list[int] = []
+    shared: list[int] = []
+    positions: list[int] = []
+    path_start: list[int] = [0]
+    path_cells: list[int] = []
+    wanted: list[int] = []
+    for step, before in zip(steps, lengths, strict=True):
+        count = len(step.tokens)
+        end = before + count
+        tokens += step.tokens
+        slots += [step.slot] * count
+        cells += range(before, end)
+        if step.parents is None:
+            shared += range(before + 1, end + 1)
+            positions += range(before, end)
+            path_start += [len(path_cells)] * count
+        else:
+            for seen, path in _paths(step.parents, before):
+                shared.append(seen)
+                positions.append(seen + len(path) - 1)
+                path_cells += path
+                path_start.append(len(path_cells))
+        wanted += range(len(tokens) - step.wanted, len(tokens))
+    return Rows(
+        tokens=_int32(tokens),
+        slots=_int32(slots),
+        cells=_int32(cells),
+        positions=_int32(positions),
+        shared=_int32(shared),
+        path_start=_int32(path_start),
+        path_cells=_int32(path_cells),
+        wanted=_int32(wanted),
+    )
+
+
+def _paths(parents: Sequence[int], before: int) -> list[tuple[int, tuple[int, ...]]]:
+    """For each token of a tree: leading cells it sees, and the other cells of its path."""
+    paths: list[tuple[int, tuple[int, ...]]] = []
+    for cell, parent in enumerate(parents, before):
+        shared, path = paths[parent] if parent >= 0 else (before, ())
+        on = not path and cell == shared  # the path goes on from one cell to the next
+        paths.append((shared + 1, ()) if on else (shared, (*path, cell)))
+    return paths
+
+
+def _int32(numbers: Iterable[int]) -> Int32:
+    return np.array(numbers, dtype=np.int32)
+
+
+class Runner(Protocol):
+    """A graph with its weights, and the caches of its slots. `NativeModel` sits on either one.
+
+    Slots are small numbers; which are open, how long they are and what they may cost is not known
+    here. Cells that no row of a pass sees may hold anything.
+    """
+
+    @property
+    def bytes_per_cell(self) -> int:
+        """What one token takes in a cache."""
+        ...
+
+    def cells(self, slot: int) -> int:
+        """Cells the slot has room for; 0 for one that has no cache."""
+        ...
+
+    def reserve(self, slot: int, cells: int) -> None:
+        """Make room for exactly `cells`, keeping what is there and fits; 0 frees the cache.
+
+        MemoryError where there is none; then nothing changed.
+        """
+        ...
+
+    def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """One pass: caches each row's key and value, returns logits [W, V], the caller's own.
+
+        All cells must be reserved. A row's bits do not depend on the other rows.
+        """
+        ...
+
+    def move(self, slot: int, before: int, path: Sequence[int]) -> None:
+        """Bring cells `before + i` for i in `path`, which rises, together behind `before`."""
+        ...
