@@ -2,6 +2,7 @@
 #
 #   make demo       SmolLM2 writes, with accepted, corrected and bonus tokens in colour
 #   make test       the tests, the exact-law proofs among them (under 10 minutes on 2 cores)
+#   make library    the C library alone, if its sources changed
 #   make check      lint, types, layers, and `make test`
 #   make test-long  longer proofs and sweeps
 
@@ -11,17 +12,22 @@ BIN := $(VENV)/bin
 # PyPI's own build of torch for Linux carries CUDA (gigabytes); set TORCH to take another
 TORCH ?= torch==2.13.0
 WORKERS ?= 2
+# The C library; rebuilt when its sources change. Without a C compiler forerun works, slowly.
+NATIVE := src/forerun/models/native
+LIBRARY := src/forerun/libforerun.$(if $(filter Darwin,$(shell uname -s)),dylib,so)
 PROMPT ?= Write an HTML page with a table of five planets: name, distance from the sun, and diameter.
 
-.PHONY: demo test test-long check fmt clean
+.PHONY: demo library test test-long check fmt clean
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.demo $(LIBRARY)
 	$(BIN)/forerun generate --chat --max-tokens 200 --seed 7 --compare "$(PROMPT)"
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(LIBRARY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
 
-test-long: $(VENV)/.dev
+library: $(LIBRARY)
+
+test-long: $(VENV)/.dev $(LIBRARY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
 
 check: $(VENV)/.dev
@@ -45,6 +51,9 @@ $(BIN)/python:
 $(VENV)/.torch: | $(BIN)/python
 	$(BIN)/python -m pip install "$(TORCH)"
 	touch $@
+
+$(LIBRARY): $(wildcard $(NATIVE)/csrc/*) $(NATIVE)/build.py | $(BIN)/python
+	-$(BIN)/python $(NATIVE)/build.py
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/.torch
 	$(BIN)/python -m pip install -e ".[hf]"
