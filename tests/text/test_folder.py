@@ -16,7 +16,7 @@ from forerun.errors import ModelFileError
 from forerun.models.gguf import read_gguf
 from forerun.text.tokenizer import Tokenizer
 
-from .tiny import TEMPLATE, tokenizer
+from .tiny import TEMPLATE, library, tokenizer
 
 PIECES = [
     "<unk>",
@@ -74,7 +74,7 @@ def folder(path: Path, backend: tokenizers.Tokenizer, **files: Any) -> Path:
 
 
 def byte_level() -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer.from_str(tokenizer()._backend.to_str())
+    return tokenizers.Tokenizer.from_str(library(tokenizer()).to_str())
 
 
 @pytest.mark.parametrize("prefix", [True, False])
@@ -101,7 +101,7 @@ def test_a_continuation_keeps_the_space_at_the_join(
         made = Tokenizer.from_folder(folder(tmp_path, backend))
         begun, more = (
             made.encode(prompt),
-            [made._backend.token_to_id(t) for t in continuation.split()],
+            [library(made).token_to_id(t) for t in continuation.split()],
         )
         stream = made.stream(continuing=True)
         shown = "".join(map(stream.push, more)) + stream.finish()
@@ -215,7 +215,7 @@ def test_smollm2_from_a_folder_is_smollm2_from_gguf(
     smollm2_path: Path, tmp_path: Path, data: Path
 ) -> None:
     ours = Tokenizer.from_gguf(read_gguf(smollm2_path).metadata)
-    other = Tokenizer.from_folder(folder(tmp_path, ours._backend))
+    other = Tokenizer.from_folder(folder(tmp_path, library(ours)))
     assert [ours.token_bytes(i) for i in range(49152)] == [
         other.token_bytes(i) for i in range(49152)
     ]

@@ -1,10 +1,12 @@
-"""A small byte-level vocabulary in the form of GGUF metadata."""
+"""Small vocabularies in the form of GGUF metadata: byte-level BPE, and SentencePiece's."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from forerun.text.gguf_vocabulary import _BYTE_OF
+from forerun.text.byte_level import _BYTE_OF
+from forerun.text.encoder import LibraryEncoder
 from forerun.text.tokenizer import Tokenizer
 
 LETTER = {byte: letter for letter, byte in _BYTE_OF.items()}
@@ -38,3 +40,40 @@ def metadata(**changes: Any) -> dict[str, Any]:
 
 def tokenizer(**changes: Any) -> Tokenizer:
     return Tokenizer.from_gguf(metadata(**changes))
+
+
+def library(made: Tokenizer) -> Any:
+    """The `tokenizers.Tokenizer` behind a tokenizer."""
+    encoder = made._vocabulary.encoder
+    assert isinstance(encoder, LibraryEncoder)
+    return encoder.library
+
+
+PIECES = (  # ids 259 on: name, score, type
+    ("▁", -20.0, 1), ("h", -21.0, 1), ("e", -22.0, 1), ("l", -23.0, 1), ("o", -24.0, 1),
+    ("he", -2.0, 1), ("ll", -1.0, 1), ("hell", -3.0, 1), ("hello", -4.0, 1), ("▁hello", -5.0, 1),
+    ("▁▁", -6.0, 1), ("<tag>", -1000.0, 4), ("<tags>", -1000.0, 4), ("<end_of_turn>", 0.0, 3),
+)  # fmt: skip
+
+
+def sentencepiece_metadata(
+    pieces: Sequence[Sequence[Any]] = PIECES, **changes: Any
+) -> dict[str, Any]:
+    """<unk>, <s>, </s>, the 256 bytes, then `pieces`; keywords as in `metadata`."""
+    head = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)]
+    head += [(f"<0x{byte:02X}>", 0.0, 6) for byte in range(256)]
+    tokens, scores, types = map(list, zip(*head, *pieces))
+    found = {
+        "model": "llama",
+        "tokens": tokens,
+        "scores": scores,
+        "token_type": types,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    } | changes
+    named = {f"tokenizer.ggml.{key}": value for key, value in found.items() if value is not None}
+    return named | {"general.architecture": "llama", "tokenizer.chat_template": TEMPLATE}
+
+
+def sentencepiece(pieces: Sequence[Sequence[Any]] = PIECES, **changes: Any) -> Tokenizer:
+    return Tokenizer.from_gguf(sentencepiece_metadata(pieces, **changes))

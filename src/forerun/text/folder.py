@@ -20,8 +20,9 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from forerun.errors import ModelFileError
+from forerun.text.byte_level import from_letters
+from forerun.text.encoder import LibraryEncoder
 from forerun.text.end_tokens import end_tokens
-from forerun.text.gguf_vocabulary import from_letters
 from forerun.text.tokenizer import Vocabulary
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
@@ -54,7 +55,7 @@ def read_folder(path: str | os.PathLike[str]) -> Vocabulary:
 
     bos, adds_bos = _bos(backend, config, roles)
     return Vocabulary(
-        backend=backend,
+        encoder=LibraryEncoder(backend),
         token_bytes=token_bytes,
         special=frozenset(special),
         bos=bos,

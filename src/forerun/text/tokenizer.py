@@ -9,9 +9,10 @@ Every token is a fixed run of bytes, a text is the bytes of its tokens, and spec
 of turn, ...) have none. They are looked for in text only where `special=True` says so; without it,
 `<|im_end|>` is those ten letters. `encode_chat` says so: see there what that means for messages.
 Bytes that are not UTF-8 become U+FFFD; bytes that the vocabulary has no token for are lost, as in
-the model's own tokenizer (SmolLM2: U+0004 and a few).
+the model's own tokenizer (SmolLM2: U+0004 and a few). SentencePiece's kind writes spaces as `▁`, so
+that letter in a text comes out as a space.
 
-Merging is done by the `tokenizers` library; this module does not know where a vocabulary came from
+This module does not know how text becomes tokens (`encoder.py`), where a vocabulary came from
 (`folder.py`, `gguf_vocabulary.py`), nor what a chat looks like (`chat_template.py`).
 """
 
@@ -19,20 +20,20 @@ from __future__ import annotations
 
 import codecs
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from forerun.errors import PromptError
 from forerun.text import chat_template
+from forerun.text.encoder import Encoder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """What a model's files say about its tokens; built by `folder.py` and `gguf_vocabulary.py`."""
 
-    backend: Any  # tokenizers.Tokenizer
+    encoder: Encoder
     token_bytes: Sequence[bytes]  # by id, special tokens too (then their names)
     special: frozenset[int]  # ids that stand for no text
     bos: int | None = None
@@ -48,12 +49,9 @@ class Tokenizer:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._backend = vocabulary.backend
-        self._backend.no_truncation()
-        self._backend.no_padding()
+        self._encoder = vocabulary.encoder
         self._names = list(vocabulary.token_bytes)
         self._bytes = [b"" if i in vocabulary.special else b for i, b in enumerate(self._names)]
-        self._lock = threading.Lock()  # `encode_special_tokens` is a switch of the backend itself
 
     @classmethod
     def from_folder(cls, path: str | os.PathLike[str]) -> Tokenizer:
@@ -118,10 +116,7 @@ class Tokenizer:
                 f"the text has half of a surrogate pair at position {error.start}: "
                 f"{error.object[error.start]!r}"
             ) from None
-        with self._lock:
-            self._backend.encode_special_tokens = not special
-            found: list[int] = self._backend.encode(text, add_special_tokens=False).ids
-        return found
+        return self._encoder.encode(text, special=special)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; special tokens have none. PromptError for ids out of range."""
