@@ -124,6 +124,14 @@ def test_decoding_agrees_with_the_library(tmp_path: Path, text: str) -> None:
         assert made.decode(ids) == backend.decode(ids)
 
 
+def test_an_added_token_of_spaces_is_spaces(tmp_path: Path) -> None:
+    for backend in (sentencepiece(False), metaspace()):
+        backend.add_tokens([AddedToken("▁▁▁", normalized=False)])
+        ids = [PIECES.index("a"), len(PIECES), PIECES.index("a")]
+        made = Tokenizer.from_folder(folder(tmp_path, backend))
+        assert made.decode(ids) == backend.decode(ids) == "a   a"
+
+
 def test_bytes_of_sentencepiece_tokens(tmp_path: Path) -> None:
     made = Tokenizer.from_folder(folder(tmp_path, sentencepiece(True)))
     assert made.token_bytes(PIECES.index("<0x0A>")) == b"\n"

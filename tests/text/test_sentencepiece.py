@@ -96,7 +96,7 @@ def test_special_tokens_are_text_unless_asked_for() -> None:
 
 
 def test_letters_never_merge_into_a_special_token() -> None:
-    pieces = [("<s", 0.0, 1), ("s>", 0.0, 1), ("0x0A>", 0.0, 1), ("<0", 0.0, 1), ("0x0A", 0.0, 1)]
+    pieces = [("<s", 0.0, 1), ("s>", 0.0, 1), ("0x0A>", 0.0, 1), ("0x0A", 0.0, 1)]
     made = sentencepiece([*pieces, ("0x", 0.0, 1), ("0A", 0.0, 1)], add_space_prefix=False)
     assert 1 not in made.encode("<s>")
     assert made.decode(made.encode("<s><0x0A>")) == "<s><0x0A>"
@@ -123,10 +123,10 @@ def test_the_first_space_goes_once_and_only_where_a_text_begins() -> None:
 
 
 def test_user_defined_tokens_of_spaces_are_found_whichever_way_they_are_written() -> None:
-    for name in ("▁▁▁", "   "):
+    for name in ("▁▁▁▁▁", "     "):
         made = sentencepiece([*PIECES, (name, -1000.0, 4)], add_space_prefix=False)
-        assert made.encode("h   h") == [*ids("h"), len(TOKENS), *ids("h")]
-        assert made.decode([len(TOKENS)]) == "   "
+        assert made.encode("h     h") == [*ids("h"), len(TOKENS), *ids("h")]
+        assert made.decode([len(TOKENS)]) == "     "
 
 
 def test_unused_ids_at_the_end_are_padding() -> None:

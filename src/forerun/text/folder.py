@@ -48,10 +48,11 @@ def read_folder(path: str | os.PathLike[str]) -> Vocabulary:
     special |= {i for i in (backend.token_to_id(name) for name in roles.values()) if i in added}
 
     to_bytes, strip_first = _decoder(file, backend)
+    verbatim = added if to_bytes is from_letters else special  # an added "▁▁" is spaces
     ids = backend.get_vocab(with_added_tokens=True)
     token_bytes = [b""] * (max(ids.values(), default=-1) + 1)
     for token, i in ids.items():
-        token_bytes[i] = token.encode() if i in added else to_bytes(token)
+        token_bytes[i] = token.encode() if i in verbatim else to_bytes(token)
 
     bos, adds_bos = _bos(backend, config, roles)
     return Vocabulary(
