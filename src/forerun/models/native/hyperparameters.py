@@ -161,7 +161,10 @@ class _Reader:
     def rotation(self, head_width: int) -> Rotation:
         width = self.whole("rope.dimension_count", head_width, most=head_width)
         if width % 2:
-            self.wrong("rope.dimension_count", "no even number")
+            raise ModelFileError(
+                f"{self.file.path}: {width} values of a head should turn, and they turn in pairs "
+                f"({self.key('rope.dimension_count')}, else a head's width)"
+            )
         needed = self.architecture == "gemma3"  # its base differs from the one taken for granted
         return Rotation(
             base=self.real("rope.freq_base", None if needed else 10_000.0),
