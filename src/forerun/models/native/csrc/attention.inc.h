@@ -1,0 +1,158 @@
+/* Attention of up to FR_PAIRS (row, head) pairs over one head of cached keys.
+
+       score[j] = Σ_d q[d] k_j[d]           in the order of d
+       out      = Σ_j e^(score[j] − max) v_j / Σ_j e^(score[j] − max)
+
+   Both sums run over positions, from the first a row sees to its own: the second in sixteen lanes
+   by position mod 16. Which cells hold those positions does not matter, nor who shares the call.
+   Included after a path's lanes and rows.inc.h. */
+
+INLINE const uint16_t *keys_of(const fr_attention *a, int cell) {
+    const char *page = (const char *)a->pages[cell / FR_PAGE] + a->key_offset;
+    return (const uint16_t *)page + (int64_t)(cell % FR_PAGE / 16) * 16 * a->head_width;
+}
+INLINE const uint16_t *value_of(const fr_attention *a, int cell) {
+    const char *page = (const char *)a->pages[cell / FR_PAGE] + a->value_offset;
+    return (const uint16_t *)page + (int64_t)(cell % FR_PAGE) * a->head_width;
+}
+
+/* Scores of all cells in blocks first .. last-1 (of 16), for P pairs. */
+INLINE void score_blocks(const fr_attention *a, int P, int first, int last) {
+    int block = first;
+    for (; block + 2 <= last; block += 2) {
+        const uint16_t *k0 = keys_of(a, 16 * block), *k1 = keys_of(a, 16 * block + 16);
+        vf s0[FR_PAIRS], s1[FR_PAIRS];
+        UNROLL
+        for (int p = 0; p < P; p++) s0[p] = s1[p] = vf_set(0);
+        for (int d = 0; d < a->head_width; d++) {
+            vf x = vf_half(k0 + 16 * d), y = vf_half(k1 + 16 * d);
+            UNROLL
+            for (int p = 0; p < P; p++) {
+                vf q = vf_set(a->q[p][d]);
+                s0[p] = vf_fma(q, x, s0[p]);
+                s1[p] = vf_fma(q, y, s1[p]);
+            }
+        }
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            vf_store(a->scores + p * a->stride + 16 * block, s0[p]);
+            vf_store(a->scores + p * a->stride + 16 * block + 16, s1[p]);
+        }
+    }
+    for (; block < last; block++) {
+        const uint16_t *k0 = keys_of(a, 16 * block);
+        vf s0[FR_PAIRS];
+        UNROLL
+        for (int p = 0; p < P; p++) s0[p] = vf_set(0);
+        for (int d = 0; d < a->head_width; d++) {
+            vf x = vf_half(k0 + 16 * d);
+            UNROLL
+            for (int p = 0; p < P; p++) s0[p] = vf_fma(vf_set(a->q[p][d]), x, s0[p]);
+        }
+        UNROLL
+        for (int p = 0; p < P; p++) vf_store(a->scores + p * a->stride + 16 * block, s0[p]);
+    }
+}
+
+/* out[p] += Σ_j weight[p][j] v_j over positions first .. last-1, all of them cells of that number. */
+INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int at, int first,
+                       int last) {
+    vf sum[FR_PAIRS][4];
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int w = 0; w < W; w++) sum[p][w] = vf_load(a->out[pair[p]] + at + 16 * w);
+    }
+    for (int j = first; j < last; j++) {
+        const uint16_t *value = value_of(a, j) + at;
+        vf v[4];
+        UNROLL
+        for (int w = 0; w < W; w++) v[w] = vf_half(value + 16 * w);
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            vf weight = vf_set(a->scores[pair[p] * a->stride + j]);
+            UNROLL
+            for (int w = 0; w < W; w++) sum[p][w] = vf_fma(weight, v[w], sum[p][w]);
+        }
+    }
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int w = 0; w < W; w++) vf_store(a->out[pair[p]] + at + 16 * w, sum[p][w]);
+    }
+}
+
+INLINE void all_values(const fr_attention *a, int P, const int *pair, int first, int last) {
+    int at = 0;
+    if (first >= last) return;
+    for (; at + 64 <= a->head_width; at += 64) add_values(a, P, 4, pair, at, first, last);
+    for (; at < a->head_width; at += 16) add_values(a, P, 1, pair, at, first, last);
+}
+
+INLINE void attend_pairs(const fr_attention *a, int P) {
+    int start[FR_PAIRS], end[FR_PAIRS], cells = 0, lowest = a->shared[0];
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        end[p] = a->shared[p] + a->path_length[p];
+        start[p] = a->window && end[p] > a->window ? end[p] - a->window : 0;
+        int last = a->path_length[p] ? a->path[p][a->path_length[p] - 1] + 1 : a->shared[p];
+        if (last > cells) cells = last;
+        if (start[p] < lowest) lowest = start[p];
+    }
+    score_blocks(a, P, lowest / 16, (cells + 15) / 16);
+
+    float inverse[FR_PAIRS];
+    for (int p = 0; p < P; p++) { /* scores by position, then weights */
+        float *score = a->scores + p * a->stride;
+        for (int j = 0; j < a->path_length[p]; j++) /* a cell is never before its position */
+            score[a->shared[p] + j] = score[a->path[p][j]];
+        int first = start[p] / 16 * 16, last = (end[p] + 15) / 16 * 16;
+        for (int j = first; j < start[p]; j++) score[j] = -INFINITY;
+        for (int j = end[p]; j < last; j++) score[j] = -INFINITY;
+        vf most = vf_load(score + first);
+        for (int j = first + 16; j < last; j += 16) most = vf_max(vf_load(score + j), most);
+        vf top = vf_set(folded(most, 1)), total = vf_set(0);
+        for (int j = first; j < last; j += 16) {
+            vf weight = vf_exp(vf_sub(vf_load(score + j), top));
+            vf_store(score + j, weight);
+            total = vf_add(total, weight);
+        }
+        inverse[p] = 1.0f / folded(total, 0);
+        for (int i = 0; i < a->head_width; i++) a->out[p][i] = 0;
+    }
+
+    int from = 0, to = a->shared[0];
+    for (int p = 0; p < P; p++) {
+        if (start[p] > from) from = start[p];
+        if (a->shared[p] < to) to = a->shared[p];
+    }
+    const int each[FR_PAIRS] = {0, 1, 2, 3};
+    if (from > to) from = to;
+    for (int p = 0; p < P; p++) all_values(a, 1, &each[p], start[p], from);
+    all_values(a, P, each, from, to);
+    for (int p = 0; p < P; p++) {
+        int shared = a->shared[p];
+        all_values(a, 1, &each[p], start[p] > to ? start[p] : to, shared);
+        for (int j = 0; j < a->path_length[p]; j++) {
+            int position = shared + j;
+            if (position < start[p]) continue;
+            /* the weight lies at its position, the value in its cell */
+            const uint16_t *value = value_of(a, a->path[p][j]);
+            vf weight = vf_set(a->scores[p * a->stride + position]);
+            for (int i = 0; i < a->head_width; i += 16)
+                vf_store(a->out[p] + i,
+                         vf_fma(weight, vf_half(value + i), vf_load(a->out[p] + i)));
+        }
+        for (int i = 0; i < a->head_width; i += 16)
+            vf_store(a->out[p] + i, vf_mul(vf_load(a->out[p] + i), vf_set(inverse[p])));
+    }
+}
+
+static void attend_all(const fr_attention *a) {
+    switch (a->pairs) {
+        case 1: attend_pairs(a, 1); break;
+        case 2: attend_pairs(a, 2); break;
+        case 3: attend_pairs(a, 3); break;
+        case 4: attend_pairs(a, 4); break;
+    }
+}

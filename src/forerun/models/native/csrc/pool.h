@@ -1,0 +1,16 @@
+/* A job is a function that every thread of the pool runs once, the caller as thread 0. */
+
+#ifndef FORERUN_POOL_H
+#define FORERUN_POOL_H
+
+#include "forerun.h"
+
+typedef void (*fr_job)(void *argument, int thread);
+
+/* Runs the job on all threads and returns when all are done. Calls from several threads queue. */
+void fr_pool_run(fr_pool *pool, fr_job job, void *argument);
+int fr_pool_threads(const fr_pool *pool);
+/* Within a job: waits until every thread of the pool has come here. */
+void fr_pool_barrier(fr_pool *pool);
+
+#endif
