@@ -32,6 +32,7 @@ PLACE = Path(__file__).parents[2] / LIBRARY  # where forerun looks for it: besid
 
 FLAGS = [
     *("-std=c11", "-O3", "-ffp-contract=off", "-fno-fast-math"),
+    *("-fno-trapping-math", "-fno-math-errno"),  # flags that are never read; the values stay
     *("-fvisibility=hidden", "-fPIC", "-pthread", "-Wall", "-Wextra"),
 ]
 

@@ -9,11 +9,10 @@ What this module does not know: graphs, slots, files.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import weakref
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,8 +29,6 @@ FLOAT_TYPES = frozenset(TYPES[:3])
 
 EMBED, NORM, LINEAR, GATED, ROTATE, ATTEND = range(6)
 ADD, QUANTISE, CHOSEN, INTERLEAVED, GELU, FLOATS = (1 << i for i in range(6))
-
-ABI = 1
 
 
 class CMatrix(Structure):
@@ -129,7 +126,7 @@ class Memory:
 class Pool:
     """Threads that share calls; one pool for each number of threads, used by all models."""
 
-    _pools: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
+    _pools: ClassVar[weakref.WeakValueDictionary[int, Pool]] = weakref.WeakValueDictionary()
     _lock = threading.Lock()
 
     def __init__(self, threads: int) -> None:

@@ -1,0 +1,318 @@
+"""A graph in C: compiled once into a flat plan; a pass is one call.
+
+    runner = Plan(file, h, threads=2);   runner.reserve(slot, 64);   logits = runner.run(rows)
+
+Matrices are packed into tiles when the plan is made, with the values they have in the file. What is
+an input of a packed matrix is kept as 8-bit codes beside the floats; where that happens is the
+plan's business, not the graph's.
+
+Caches are pages of PAGE positions, each with the keys and values of all layers as half floats.
+
+What this module does not know: which slots are open, how long they are, and who may grow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from forerun.models.gguf import GGUFFile
+from forerun.models.native import kernels as c
+from forerun.models.native.dequantise import dequantise
+from forerun.models.native.graph import (
+    ARCHITECTURES,
+    Attend,
+    Embed,
+    Gated,
+    Graph,
+    Hyperparameters,
+    Linear,
+    Norm,
+    Rotation,
+    widths,
+)
+from forerun.models.native.rows import Rows
+
+MAX_ROWS = 128  # of one call; more rows take several
+
+
+def why_not(h: Hyperparameters) -> str | None:
+    """Why the kernels cannot run such a model, or None: they can."""
+    if h.head_width % c.GROUP:
+        return f"its heads are {h.head_width} wide, and the kernels take multiples of {c.GROUP}"
+    return None
+
+
+class Plan:
+    """A `rows.Runner` by the C library. Threads and path change nothing but the time it takes."""
+
+    def __init__(
+        self,
+        file: GGUFFile,
+        h: Hyperparameters,
+        *,
+        threads: int,
+        path: str | None = None,
+        max_rows: int = MAX_ROWS,
+    ) -> None:
+        self._lib = c.library()
+        self._h, self._max_rows = h, max_rows
+        self.path = c.checked_path(path)
+        self._path = self.path.encode()
+        self._pool = c.Pool.of(threads)
+        self.threads = threads
+        self._file = file
+        self._kept: list[Any] = []  # arrays that the plan points to
+        self._matrices: dict[str, c.Matrix] = {}
+        self._turns: dict[Rotation, _Turns] = {}
+        graph = ARCHITECTURES[h.architecture](h)
+        self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
+        self._as_codes, self._as_floats = self._inputs(graph)
+        operations = list(self._compiled(graph))
+        sizes = np.array([widths(h)[name] for name in self._buffers], dtype=np.int32)
+        self._shape = (h.layers, h.kv_heads, h.head_width)
+        self._model: int | None = self._lib.fr_model_new(
+            (c.COperation * len(operations))(*operations),
+            len(operations),
+            sizes.ctypes.data,
+            len(sizes),
+            max_rows,
+            *self._shape,
+        )
+        if not self._model:
+            raise MemoryError("no memory for the plan's buffers")
+        weakref.finalize(self, self._lib.fr_model_free, self._model)
+        self._page_bytes = int(self._lib.fr_page_bytes(*self._shape))
+        self._pages: dict[int, list[c.Memory]] = {}
+        self._tables: dict[int, Any] = {}  # slot -> addresses of its pages, as C sees them
+
+    # ------------------------------------------------------------------ compiling
+
+    def _inputs(self, graph: Graph) -> tuple[set[str], set[str]]:
+        """Buffers that matrices read as codes, and those they read as floats."""
+        readers: list[tuple[str, str]] = []
+        for op in graph:
+            match op:
+                case Linear():
+                    readers += [(op.x, weight) for weight, _, _ in op.maps]
+                case Gated():
+                    readers += [(op.x, op.gate), (op.x, op.up)]
+        floats = {x for x, weight in readers if self._kind(weight) in c.FLOAT_TYPES}
+        codes = {x for x, weight in readers if self._kind(weight) not in c.FLOAT_TYPES}
+        return codes, floats
+
+    def _kind(self, weight: str) -> str:
+        return self._file.tensors[weight].type
+
+    def _compiled(self, graph: Graph) -> Iterator[c.COperation]:
+        h = self._h
+        for i, op in enumerate(graph):
+            last = i >= len(graph) - 2  # the last norm and the head: for the wanted rows alone
+            match op:
+                case Embed():
+                    yield self._operation(
+                        c.EMBED, None, [op.out], [op.table], width=h.hidden, scale=op.scale
+                    )
+                case Norm():
+                    yield self._operation(
+                        c.NORM,
+                        op.x,
+                        [op.out],
+                        flags=(c.ADD * op.add) | (c.CHOSEN * last),
+                        width=widths(h)[op.x],
+                        epsilon=h.epsilon,
+                        weight=self._vector(op.weight),
+                    )
+                case Linear():
+                    for weight, bias, _ in op.maps:
+                        if bias is not None:
+                            self._matrix(weight).add_bias(self._floats(bias))
+                    yield self._operation(
+                        c.LINEAR,
+                        op.x,
+                        [out for _, _, out in op.maps],
+                        [weight for weight, _, _ in op.maps],
+                        flags=(c.ADD * op.add) | (c.CHOSEN * last),
+                    )
+                case Gated():
+                    yield self._operation(
+                        c.GATED,
+                        op.x,
+                        [op.out],
+                        [op.gate, op.up],
+                        flags=c.GELU * (op.activation == "gelu"),
+                    )
+                case Attend():
+                    yield from self._attention(op)
+
+    def _attention(self, op: Attend) -> Iterator[c.COperation]:
+        h = self._h
+        turns = self._turns.setdefault(op.rotation, _Turns(op.rotation, h.context, self._factors))
+        heads = {
+            "layer": op.layer,
+            "heads": h.heads,
+            "kv_heads": h.kv_heads,
+            "head_width": h.head_width,
+        }
+        yield self._operation(
+            c.ROTATE,
+            op.q,
+            [op.q, op.k, op.v],
+            flags=c.INTERLEAVED * op.rotation.interleaved,
+            turned=op.rotation.width,
+            epsilon=h.epsilon,
+            scale=op.scale,
+            weight=self._vector(op.q_norm),
+            k_weight=self._vector(op.k_norm),
+            table=turns.table.ctypes.data,
+            **heads,
+        )
+        yield self._operation(c.ATTEND, op.q, [op.out], window=op.window or 0, **heads)
+
+    def _operation(
+        self,
+        kind: int,
+        x: str | None,
+        outs: Sequence[str],
+        weights: Sequence[str] = (),
+        *,
+        flags: int = 0,
+        **fields: Any,
+    ) -> c.COperation:
+        out = [self._buffers.get(name, -1) for name in outs]
+        if kind not in (c.LINEAR, c.ROTATE):
+            flags |= c.QUANTISE * (outs[0] in self._as_codes)
+            flags |= c.FLOATS * (outs[0] in self._as_floats)
+        matrices = [ctypes.addressof(self._matrix(name).c) for name in weights]
+        return c.COperation(
+            kind=kind,
+            flags=flags,
+            input=0 if x is None else self._buffers[x],
+            out=(ctypes.c_int32 * 3)(*out),
+            maps=len(weights),
+            matrix=(ctypes.c_void_p * 3)(*matrices),
+            **fields,
+        )
+
+    def _matrix(self, name: str) -> c.Matrix:
+        if name not in self._matrices:
+            tensor = self._file.tensors[name]
+            rows, width = tensor.shape
+            blocks = self._file.data(name)
+            self._matrices[name] = c.Matrix(tensor.type, rows, width, blocks, self._pool)
+        return self._matrices[name]
+
+    def _floats(self, name: str) -> Any:
+        return dequantise(self._file.data(name), self._kind(name))
+
+    def _vector(self, name: str | None) -> int | None:
+        if name is None:
+            return None
+        values = np.ascontiguousarray(self._floats(name), dtype=np.float32)
+        self._kept.append(values)
+        return int(values.ctypes.data)
+
+    def _factors(self, name: str) -> Any:
+        return self._floats(name).astype(np.float64)
+
+    # ------------------------------------------------------------------ caches
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed matrices."""
+        return sum(matrix.size for matrix in self._matrices.values())
+
+    @property
+    def bytes_per_cell(self) -> int:
+        return self._page_bytes // c.PAGE
+
+    def cells(self, slot: int) -> int:
+        return len(self._pages.get(slot, ())) * c.PAGE
+
+    def reserve(self, slot: int, cells: int) -> None:
+        """Whole pages of room for `cells`; what is left over is freed. See `rows.Runner`."""
+        held = self._pages.get(slot, [])
+        count = -(-cells // c.PAGE)
+        more = [c.Memory(self._page_bytes) for _ in range(count - len(held))]
+        if count == 0:
+            self._pages.pop(slot, None)
+            self._tables.pop(slot, None)
+            return
+        pages = self._pages[slot] = [*held[:count], *more]
+        self._tables[slot] = (ctypes.c_void_p * count)(*(page.address for page in pages))
+        for turns in self._turns.values():
+            turns.fill(count * c.PAGE)
+
+    def move(self, slot: int, before: int, path: Sequence[int]) -> None:
+        for i, index in enumerate(path):
+            if i != index:
+                table = self._tables[slot]
+                self._lib.fr_move(table, *self._shape, before + index, before + i)
+
+    # ------------------------------------------------------------------ a pass
+
+    def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
+        logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
+        for start in range(0, len(rows), self._max_rows):
+            end = min(start + self._max_rows, len(rows))
+            first, last = np.searchsorted(rows.wanted, (start, end))
+            self._call(rows, start, end, rows.wanted[first:last] - start, logits[first:last])
+        return logits
+
+    def _call(self, rows: Rows, start: int, end: int, wanted: Any, logits: Any) -> None:
+        slots = list(dict.fromkeys(rows.slots[start:end].tolist()))
+        tables = (ctypes.c_void_p * len(slots))(
+            *(ctypes.addressof(self._tables[slot]) for slot in slots)
+        )
+        if len(slots) == 1:
+            numbers = np.zeros(end - start, dtype=np.int32)
+        else:
+            number = {slot: i for i, slot in enumerate(slots)}
+            numbers = np.array([number[s] for s in rows.slots[start:end]], dtype=np.int32)
+        wanted = np.ascontiguousarray(wanted, dtype=np.int32)
+        at = 4 * start
+        given = c.CPass(
+            rows=end - start,
+            slots=len(slots),
+            wanted=len(wanted),
+            tokens=rows.tokens.ctypes.data + at,
+            positions=rows.positions.ctypes.data + at,
+            slot=numbers.ctypes.data,
+            cells=rows.cells.ctypes.data + at,
+            shared=rows.shared.ctypes.data + at,
+            path_start=rows.path_start.ctypes.data + at,
+            path=rows.path_cells.ctypes.data,
+            wanted_rows=wanted.ctypes.data,
+            pages=ctypes.addressof(tables),
+            logits=logits.ctypes.data,
+            logits_stride=self._h.vocabulary,
+        )
+        if self._lib.fr_run(self._pool.address, self._model, self._path, given):
+            raise MemoryError("no memory for a pass")
+
+
+class _Turns:
+    """Cosines and sines by position, float32 from float64; filled as far as caches reach."""
+
+    def __init__(self, rotation: Rotation, context: int, factors: Any) -> None:
+        pairs = np.arange(rotation.width // 2, dtype=np.float64)
+        self._frequencies = rotation.base ** (-2 * pairs / rotation.width) / rotation.scale
+        if rotation.factors is not None:
+            self._frequencies = self._frequencies / factors(rotation.factors)
+        # np.empty takes no memory before it is written
+        self.table = np.empty((context + c.PAGE, rotation.width), dtype=np.float32)
+        self._filled = 0
+
+    def fill(self, positions: int) -> None:
+        positions = min(positions, len(self.table))
+        if positions <= self._filled:
+            return
+        angles = np.outer(np.arange(self._filled, positions), self._frequencies)
+        half = len(self._frequencies)
+        self.table[self._filled : positions, :half] = np.cos(angles)
+        self.table[self._filled : positions, half:] = np.sin(angles)
+        self._filled = positions
