@@ -62,7 +62,7 @@ def write(
     bias       of q, k and v: as usual in the architecture
     window     of local layers (Gemma 3 has one unless it is 0), and every how many are global
     size       how large weights are, 1 being what keeps a vector's length
-    tokenizer  a byte-level vocabulary: ids 0 and 1 are <bos> and <eos>, then a, b, c …
+    tokenizer  a byte-level vocabulary of at least 5: <bos>, <eos>, a, b, ab, c, d, e …
     metadata   entries below the architecture's name to add, replace, or (None) leave out; one with
                a dot at its beginning is taken whole
     tensors    shapes or float arrays to add or replace by name; (None) to leave out
@@ -182,14 +182,15 @@ def _random(
 
 
 def _tokenizer(vocabulary: int) -> dict[str, Any]:
-    tokens = ["<bos>", "<eos>", *LETTERS, *(a + b for a in LETTERS for b in LETTERS)][:vocabulary]
-    merges = [f"{t[0]} {t[1]}" for t in tokens[2:] if len(t) == 2]
+    pairs = [a + b for a in LETTERS for b in LETTERS]
+    tokens = ["<bos>", "<eos>", "a", "b", "ab", *LETTERS[2:], *pairs[:1], *pairs[2:]][:vocabulary]
+    merges = [f"{token[0]} {token[1]}" for token in tokens[2:] if len(token) == 2]
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": [3, 3] + [1] * (len(tokens) - 2),
-        "tokenizer.ggml.merges": merges or ["a b"],
+        "tokenizer.ggml.merges": merges,
         "tokenizer.ggml.bos_token_id": 0,
         "tokenizer.ggml.eos_token_id": 1,
         "tokenizer.ggml.add_bos_token": False,
