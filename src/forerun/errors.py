@@ -11,6 +11,7 @@
     ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of an unknown kind
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
+    ├── PeerError                       a system that `forerun bench` measures failed
     ├── KeyReuseError                   a random key was used twice (never a user's fault)
     └── MissingExtraError (ImportError) an optional library is not installed; names the extra
 
@@ -76,6 +77,10 @@ class FetchError(ForerunError):
 
 class TemplateError(ForerunError, ValueError):
     """A chat template is missing or fails on these messages."""
+
+
+class PeerError(ForerunError):
+    """A system that is measured did not start, ended, or could not answer."""
 
 
 class KeyReuseError(ForerunError):
