@@ -41,12 +41,13 @@ def test_no_unknown_attributes():
 
 def test_signatures():
     assert signature(forerun.load) == (
-        "(model, drafter=None, *, draft_model=None, verifier='auto', num_draft=4, max_batch=8, "
-        "trace_heads=False, dtype='float32', device='cpu', threads=None, context=None, "
+        "(model, drafter=None, *, draft_model=None, verifier='auto', num_draft='auto', "
+        "max_batch=8, trace_heads=False, dtype='float32', device='cpu', threads=None, context=None, "
         "max_memory=None, cache=None, progress=None)"
     )
     assert signature(Engine) == (
-        "(target, drafter=None, *, verifier='auto', num_draft=4, max_batch=8, trace_heads=False)"
+        "(target, drafter=None, *, verifier='auto', num_draft='auto', max_batch=8, "
+        "trace_heads=False, costs=None, cache=None)"
     )
     assert signature(Engine.generate) == "(self, prompt, **options)"
     assert signature(Engine.stream) == "(self, prompt, **options)"
@@ -55,8 +56,8 @@ def test_signatures():
         "(next_law, vocab_size, eos=None, *, context=None, name='tabular')"
     )
     assert signature(forerun.certify.exact_law) == (
-        "(target, drafter=None, *, verifier='auto', num_draft=4, prompt=(0,), max_tokens, "
-        "company=(), **sampling)"
+        "(target, drafter=None, *, verifier='auto', num_draft=4, costs=None, prompt=(0,), "
+        "max_tokens, company=(), **sampling)"
     )
     assert (
         signature(forerun.certify.plain_law) == "(target, *, prompt=(0,), max_tokens, **sampling)"

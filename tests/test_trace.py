@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forerun import Engine
 from forerun.drafters import ModelDrafter
 from forerun.models.tabular import TabularModel
-from forerun.trace import SCHEMA, Drafted, Round, Stats, Times, stats
+from forerun.trace import SCHEMA, Drafted, DrafterStats, Expected, Round, Stats, Times, stats
 from forerun.verifiers import VERIFIERS
 
 TIMES = Times(draft=0.1, target=0.5, verify=0.01)
@@ -39,6 +39,7 @@ RECORDS = [
     record(),
     record(head=((1, 0.5), (3, 0.25))),
     record(head=()),
+    record(drafter="suffix", expected=Expected(tokens=2.5, seconds=0.25)),
     record(drafted=(), tokens=(1,), kinds=("bonus",)),
     record(drafted=(drafted(acceptance=None, coin=None, accepted=False),)),
     record(drafted=(drafted(p=1e-300, q=5e-324),)),
@@ -98,7 +99,12 @@ def without(mapping, *names):
 
 
 def test_what_was_not_recorded_is_absent():
-    assert "head" not in json.loads(record().to_json())
+    assert not {"head", "drafter", "expected"} & set(json.loads(record().to_json()))
+
+
+def test_lines_of_the_first_version_are_read():
+    fields = json.loads(record().to_json())
+    assert Round.from_json(json.dumps(fields | {"schema": 1})) == record()
 
 
 def test_what_was_not_recorded_is_absent_from_drafted_tokens_too():
@@ -111,13 +117,14 @@ def test_what_was_not_recorded_is_absent_from_drafted_tokens_too():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f | {"schema": 2}, "trace schema 2; this version reads 1"),
-        (lambda f: without(f, "schema"), "trace schema None; this version reads 1"),
+        (lambda f: f | {"schema": 3}, "trace schema 3; this version reads 1 and 2"),
+        (lambda f: without(f, "schema"), "trace schema None; this version reads 1 and 2"),
         (lambda f: without(f, "tokens"), "not a trace record: 'tokens'"),
         (lambda f: without(f, "position"), "not a trace record: .*position"),
         (lambda f: f | {"what": 1}, "not a trace record: .*what"),
         (lambda f: f | {"drafted": [{"token": 1}]}, "not a trace record: "),
         (lambda f: f | {"times": {"draft": 1}}, "not a trace record: "),
+        (lambda f: f | {"expected": {"tokens": 1}}, "not a trace record: "),
     ],
 )
 def test_lines_that_are_no_records(change, message):
@@ -140,9 +147,11 @@ def test_lines_that_are_no_objects(line):
 def test_statistics_are_sums():
     found = stats(
         [
-            record(),
+            record(drafter="suffix"),
             record(drafted=(), tokens=(1,), kinds=("bonus",)),
-            record(drafted=(drafted(),) * 3, tokens=(3, 3, 3), kinds=("accepted",) * 3),
+            record(
+                drafter="model", drafted=(drafted(),) * 3, tokens=(3, 3, 3), kinds=("accepted",) * 3
+            ),
         ]
     )
     assert found == Stats(
@@ -154,7 +163,12 @@ def test_statistics_are_sums():
         draft_seconds=pytest.approx(0.3),
         target_seconds=pytest.approx(1.5),
         verify_seconds=pytest.approx(0.03),
+        drafters={
+            "model": DrafterStats(rounds=1, drafted=3, accepted=3, seconds=0.1),
+            "suffix": DrafterStats(rounds=1, drafted=2, accepted=1, seconds=0.1),
+        },
     )
+    assert found.outside_share == pytest.approx(0.23 / 1.83), "a draft model's passes are passes"
     assert found.tokens == 6
     assert found.acceptance_rate == 4 / 5
     assert found.mean_accepted == 4 / 3
@@ -164,6 +178,7 @@ def test_statistics_are_sums():
         "acceptance_rate": 0.8,
         "mean_accepted": 4 / 3,
         "tokens_per_pass": 2.0,
+        "outside_share": found.outside_share,
     }
 
 
@@ -171,7 +186,7 @@ def test_statistics_of_nothing():
     found = stats([])
     assert found == Stats()
     assert (found.tokens, found.acceptance_rate, found.mean_accepted) == (0, 0, 0)
-    assert found.tokens_per_pass == 0
+    assert found.tokens_per_pass == found.outside_share == 0
     plain = stats([record(drafted=(), tokens=(1,), kinds=("bonus",))] * 4)
     assert (plain.acceptance_rate, plain.mean_accepted, plain.tokens_per_pass) == (0, 0, 1)
 

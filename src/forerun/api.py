@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from forerun.drafters import ModelDrafter
+from forerun.drafters import drafter as find_drafter
+from forerun.drafters import names
 from forerun.drafters.base import Drafter
+from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
-from forerun.engine.request import AUTO
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.models.load import load_model
@@ -21,7 +22,7 @@ def load(
     *,
     draft_model: Model | str | Path | None = None,
     verifier: str = AUTO,
-    num_draft: int = 4,
+    num_draft: int | Literal["auto"] = AUTO,
     max_batch: int = 8,
     trace_heads: bool = False,
     dtype: str = "float32",
@@ -34,10 +35,12 @@ def load(
 ) -> Engine:
     """An engine for a named model ("smollm2"), a GGUF file, a folder, a hub id, or a Model.
 
-    drafter      "ngram", "suffix", "model" (needs draft_model), a Drafter, or None: plain decoding
+    drafter      "ngram", "suffix", "model" (needs draft_model), several of them joined by + such as
+                 "suffix+model", a Drafter, or None: plain decoding
     draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
-    cache        folder for fetched and converted models; None: the user's cache folder
+    cache        folder for fetched and converted models, and for measured costs; None: the user's
+                 cache folder
     progress     called with (bytes done, bytes in all) while a model is fetched
 
     The rest is as in `Engine`. Raises what `load_model` and `Engine` raise.
@@ -51,16 +54,17 @@ def load(
         "cache": cache,
         "progress": progress,
     }
-    if drafter == "model" and draft_model is None:
-        raise OptionError("drafter 'model' needs draft_model: a name, a path or a Model")
-    if draft_model is not None and drafter not in (None, "model"):
+    wanted = names(drafter) if isinstance(drafter, str) else []
+    if "model" in wanted and draft_model is None:
+        raise OptionError(f"drafter {drafter!r} needs draft_model: a name, a path or a Model")
+    if draft_model is not None and drafter is not None and "model" not in wanted:
         raise OptionError(f"draft_model goes with drafter 'model', not with {drafter!r}")
     target = model if isinstance(model, Model) else load_model(model, **settings)
     if draft_model is not None:
         small = (
             draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
         )
-        drafter = ModelDrafter(small)
+        drafter = find_drafter("model" if drafter is None else drafter, model=small)
     return Engine(
         target,
         drafter,
@@ -68,4 +72,5 @@ def load(
         num_draft=num_draft,
         max_batch=max_batch,
         trace_heads=trace_heads,
+        cache=cache,
     )

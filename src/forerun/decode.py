@@ -15,10 +15,11 @@ What this module does not know: text, prompts' meaning, scheduling, where the ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
+from forerun.control import PLAIN, Control, Plan
 from forerun.drafters.base import Drafter, DraftRequest, check_proposals
 from forerun.errors import CapabilityError, ForerunError, LawError
 from forerun.models.base import Model, Step
@@ -56,7 +57,7 @@ class Generation:
     params: SamplingParams
     verifier: Verifier
     draws: Draws
-    num_draft: int
+    control: Control
     follower: Follower | None = None
     round: int = 0
     finish_reason: FinishReason | None = None
@@ -115,13 +116,13 @@ def decode_round(
     the others go on. `heads` records the likeliest tokens of each final law (costs O(V)).
     """
     clock = _Clock(len(batch))
-    proposals = propose(batch, target, drafter)
-    clock.drafted()
-    rows = target.extend([_step(g, proposal) for g, proposal in zip(batch, proposals)])
+    drafts = propose(batch, target, drafter)
+    clock.drafted([draft.seconds for draft in drafts])
+    rows = target.extend([_step(g, draft.proposal) for g, draft in zip(batch, drafts)])
     clock.read()
     records = []
-    for g, proposal, logits in zip(batch, proposals, rows):
-        proposal, p = target_laws(g, proposal, logits, target.name)
+    for g, draft, logits in zip(batch, drafts, rows):
+        proposal, p = target_laws(g, draft.proposal, logits, target.name)
         try:
             verdict = g.verifier.verify(proposal, p, g.draws)
         except LawError as error:
@@ -133,33 +134,54 @@ def decode_round(
         if drafter is not None:
             drafter.observe(g.slot, g.ids[start:])
         head = _head(verdict.law) if heads else None
-        records.append(_record(g, proposal, p, verdict, kinds, start, head, clock.lap()))
+        times = clock.lap(draft.seconds)
+        own = replace(times, draft=draft.seconds)
+        g.control.learn(draft.plan, len(logits), len(proposal), len(verdict.path), own)
+        records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, head, times))
         g.round += 1
     return records
 
 
-def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None) -> list[Proposal]:
-    """Ask the drafter for each generation that has room; the others get the empty proposal."""
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What a round drafts for one request."""
+
+    plan: Plan = PLAIN
+    proposal: Proposal = NOTHING
+    seconds: float = 0.0  # this request's share of what its drafter took
+
+
+def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None) -> list[Draft]:
+    """As each one's control decides: who drafts for it, and how far; maybe nobody, or nothing."""
     for g in batch:
         g.draws.begin_round(g.round, len(g.ids))
-    asked = [g for g in batch if drafter is not None and min(g.num_draft, g.room) > 0]
-    requests = [
-        DraftRequest(
-            slot=g.slot,
-            ids=g.ids,
-            prompt_length=g.prompt_length,
-            num_draft=min(g.num_draft, g.room),
-            params=g.params,
-            sample=racing_sampler(g.draws) if g.verifier.races else fresh_sampler(g.draws),
-        )
-        for g in asked
-    ]
-    proposals = drafter.propose(requests) if drafter is not None and requests else []
-    check_proposals(requests, proposals, target.vocab_size)
-    for g, proposal in zip(asked, proposals):
-        _judgeable(g, proposal)
-    by_slot = {g.slot: proposal for g, proposal in zip(asked, proposals)}
-    return [by_slot.get(g.slot, NOTHING) for g in batch]
+    if drafter is None:
+        return [Draft()] * len(batch)
+    plans = [g.control.plan(drafter, g.slot, len(g.ids), g.room) for g in batch]
+    drafts = [Draft(plan=plan) for plan in plans]
+    for name in dict.fromkeys(plan.drafter for plan in plans if plan.drafter is not None):
+        asked = [i for i, plan in enumerate(plans) if plan.drafter == name]
+        requests = [_request(batch[i], plans[i]) for i in asked]
+        start = perf_counter()
+        proposals = drafter.propose(requests)
+        seconds = (perf_counter() - start) / len(asked)
+        check_proposals(requests, proposals, target.vocab_size)
+        for i, proposal in zip(asked, proposals):
+            _judgeable(batch[i], proposal)
+            drafts[i] = Draft(plan=plans[i], proposal=proposal, seconds=seconds)
+    return drafts
+
+
+def _request(g: Generation, plan: Plan) -> DraftRequest:
+    return DraftRequest(
+        slot=g.slot,
+        ids=g.ids,
+        prompt_length=g.prompt_length,
+        num_draft=plan.num_draft,
+        params=g.params,
+        sample=racing_sampler(g.draws) if g.verifier.races else fresh_sampler(g.draws),
+        drafter=plan.drafter,
+    )
 
 
 def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tuple[Proposal, Laws]:
@@ -227,6 +249,7 @@ def _judgeable(g: Generation, proposal: Proposal) -> None:
 
 def _record(
     g: Generation,
+    plan: Plan,
     proposal: Proposal,
     p: Laws,
     verdict: Verdict,
@@ -254,10 +277,12 @@ def _record(
         index=g.round,
         position=start,
         verifier=g.verifier.name,
+        drafter=plan.drafter if drafted else None,
         drafted=drafted,
         tokens=tuple(g.ids[start:]),
         kinds=tuple(kinds),
         head=head,
+        expected=plan.expected,
         times=times,
     )
 
@@ -269,7 +294,8 @@ def _head(law: Any) -> tuple[tuple[int, float], ...]:
 
 
 class _Clock:
-    """Splits a round's time: drafting and the pass are shared, verification is each one's own."""
+    """Splits a round's time: each one's share of drafting is known, what was planned beside it and
+    the pass are shared alike, verification is each one's own."""
 
     def __init__(self, sharers: int) -> None:
         self._sharers = sharers
@@ -279,11 +305,11 @@ class _Clock:
         last, self._last = self._last, perf_counter()
         return self._last - last
 
-    def drafted(self) -> None:
-        self._draft = self._since() / self._sharers
+    def drafted(self, shares: Sequence[float]) -> None:
+        self._planned = (self._since() - sum(shares)) / self._sharers
 
     def read(self) -> None:
         self._target = self._since() / self._sharers
 
-    def lap(self) -> Times:
-        return Times(draft=self._draft, target=self._target, verify=self._since())
+    def lap(self, drafted: float) -> Times:
+        return Times(draft=drafted + self._planned, target=self._target, verify=self._since())

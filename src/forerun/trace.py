@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SCHEMA = 1
-"""Version of the JSON form; raised when a field changes its meaning."""
+SCHEMA = 2
+"""Version of the JSON form. 2: `drafter` and `expected` came in; lines of 1 can still be read."""
 
 Kind = Literal["accepted", "residual", "bonus"]
 """Where a delivered token came from: a kept draft, a correction, or the target's own extra."""
@@ -45,6 +45,14 @@ class Times:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What control expected of a round when it chose its draft."""
+
+    tokens: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of one request. `tokens` are those delivered: cut at an end, a stop, the budget."""
 
@@ -52,10 +60,12 @@ class Round:
     index: int  # round number of the request, from 0
     position: int  # absolute position of tokens[0] in prompt + output
     verifier: str
+    drafter: str | None = None  # who drafted; None: nothing was drafted
     drafted: tuple[Drafted, ...]
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]  # of each of `tokens`
     head: tuple[tuple[int, float], ...] | None = None  # likeliest of the law behind the last draw
+    expected: Expected | None = None  # where `control` chose γ
     times: Times
 
     def to_json(self) -> str:
@@ -69,17 +79,18 @@ class Round:
         fields: Any = json.loads(line)
         if not isinstance(fields, dict):
             raise ValueError(f"not a trace record: {line[:40]}")
-        if (schema := fields.pop("schema", None)) != SCHEMA:
-            raise ValueError(f"trace schema {schema!r}; this version reads {SCHEMA}")
+        if (schema := fields.pop("schema", None)) not in (1, SCHEMA):
+            raise ValueError(f"trace schema {schema!r}; this version reads 1 and {SCHEMA}")
         try:
             drafted = tuple(Drafted(**d) for d in fields.pop("drafted"))
-            head = fields.pop("head", None)
+            head, expected = fields.pop("head", None), fields.pop("expected", None)
             return cls(
                 drafted=drafted,
                 tokens=tuple(fields.pop("tokens")),
                 kinds=tuple(fields.pop("kinds")),
                 times=Times(**fields.pop("times")),
                 head=None if head is None else tuple((int(i), float(p)) for i, p in head),
+                expected=None if expected is None else Expected(**expected),
                 **fields,
             )
         except (KeyError, TypeError) as error:
@@ -88,6 +99,20 @@ class Round:
 
 def _recorded(record: Round | Drafted) -> dict[str, Any]:
     return {k: v for k, v in dataclasses.asdict(record).items() if v is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrafterStats:
+    """What one drafter did, in the rounds it drafted in."""
+
+    rounds: int
+    drafted: int
+    accepted: int
+    seconds: float
+
+
+MODEL_DRAFTERS = frozenset({"model"})
+"""Drafters whose drafting is passes of a model, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +127,14 @@ class Stats:
     draft_seconds: float = 0.0
     target_seconds: float = 0.0
     verify_seconds: float = 0.0
+    drafters: Mapping[str, DrafterStats] = field(default_factory=dict)  # those that drafted
+
+    @property
+    def outside_share(self) -> float:
+        """Share of the rounds' time outside model passes: laws, verification, lookups."""
+        whole = self.draft_seconds + self.target_seconds + self.verify_seconds
+        drafting = sum(d.seconds for name, d in self.drafters.items() if name in MODEL_DRAFTERS)
+        return (whole - self.target_seconds - drafting) / whole if whole > 0 else 0.0
 
     @property
     def tokens(self) -> int:
@@ -122,7 +155,9 @@ class Stats:
         return self.tokens / self.rounds if self.rounds else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        names = ("tokens", "acceptance_rate", "mean_accepted", "tokens_per_pass")
+        names = (
+            "tokens", "acceptance_rate", "mean_accepted", "tokens_per_pass", "outside_share"
+        )  # fmt: skip
         return dataclasses.asdict(self) | {name: getattr(self, name) for name in names}
 
 
@@ -130,6 +165,7 @@ def stats(rounds: Iterable[Round]) -> Stats:
     """Fold rounds into counts."""
     rounds = list(rounds)
     kinds = [kind for r in rounds for kind in r.kinds]
+    drafters = sorted({r.drafter for r in rounds if r.drafter is not None})
     return Stats(
         rounds=len(rounds),
         drafted=sum(len(r.drafted) for r in rounds),
@@ -139,4 +175,14 @@ def stats(rounds: Iterable[Round]) -> Stats:
         draft_seconds=sum(r.times.draft for r in rounds),
         target_seconds=sum(r.times.target for r in rounds),
         verify_seconds=sum(r.times.verify for r in rounds),
+        drafters={name: _of([r for r in rounds if r.drafter == name]) for name in drafters},
+    )
+
+
+def _of(rounds: Sequence[Round]) -> DrafterStats:
+    return DrafterStats(
+        rounds=len(rounds),
+        drafted=sum(len(r.drafted) for r in rounds),
+        accepted=sum(kind == "accepted" for r in rounds for kind in r.kinds),
+        seconds=sum(r.times.draft for r in rounds),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from certify.tables import table
 from forerun.drafters import (
     DrafterTraits,
+    HybridDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
@@ -31,7 +32,13 @@ def target(salt: int = 1, eos: int | None = None, **options: Any) -> TabularMode
 
 
 def draft(salt: int = 2, **options: Any) -> TabularModel:
-    return TabularModel(table(V, salt), V, name="draft", **options)
+    return cheap(TabularModel(table(V, salt), V, name="draft", **options))
+
+
+def cheap(model: TabularModel) -> TabularModel:
+    """A twentieth of the target's costs, so that drafting with it may pay."""
+    model.pass_seconds = (model.pass_seconds[0] / 20,)
+    return model
 
 
 def one_hot(token: int, vocabulary: int) -> np.ndarray:
@@ -104,24 +111,31 @@ def drafters(vocabulary: int = V) -> dict[str, Callable[[], Any]]:
     text = [int(x) for x in np.random.default_rng(5).integers(vocabulary, size=30)]
     return {
         "none": lambda: None,
-        "model": lambda: ModelDrafter(TabularModel(table(vocabulary, 2), vocabulary)),
-        "its own model": lambda: ModelDrafter(TabularModel(table(vocabulary, 1), vocabulary)),
+        "model": lambda: ModelDrafter(cheap(TabularModel(table(vocabulary, 2), vocabulary))),
+        "its own model": lambda: ModelDrafter(
+            cheap(TabularModel(table(vocabulary, 1), vocabulary))
+        ),
         "model, greedy": lambda: ModelDrafter(
-            TabularModel(table(vocabulary, 1), vocabulary), sampling={"temperature": 0}
+            cheap(TabularModel(table(vocabulary, 1), vocabulary)), sampling={"temperature": 0}
         ),
         "short context": lambda: ModelDrafter(
-            TabularModel(table(vocabulary, 1), vocabulary, context=9)
+            cheap(TabularModel(table(vocabulary, 1), vocabulary, context=9))
         ),
         "ngram": lambda: NgramDrafter(),
         "suffix": lambda: SuffixDrafter(),
         "suffix, memory": lambda: SuffixDrafter(memory_bytes=1 << 20),
         "prediction": lambda: PredictionDrafter(text),
+        "several": lambda: HybridDrafter(
+            [SuffixDrafter(), ModelDrafter(cheap(TabularModel(table(vocabulary, 1), vocabulary)))]
+        ),
     }
 
 
 def open_slots(engine: Any) -> tuple[int, int]:
     """Slots open on the target, and on the drafter (its model's for a model drafter)."""
     drafter = engine.drafter
+    if isinstance(drafter, HybridDrafter):
+        drafter = drafter.parts["model"]
     if isinstance(drafter, ModelDrafter):
         drafting = max(len(drafter._slots), _tabular_slots(drafter.model))
     elif isinstance(drafter, Guessing):

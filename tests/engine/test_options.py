@@ -117,9 +117,9 @@ def metadata():
         ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1"),
         (
             {"num_draft": -1},
-            "num_draft must be a whole number from 0 (plain decoding) to 64, not -1",
+            "num_draft must be a whole number from 0 (plain decoding) to 64, or 'auto', not -1",
         ),
-        ({"num_draft": 65}, "to 64, not 65"),
+        ({"num_draft": 65}, "to 64, or 'auto', not 65"),
         ({"num_draft": 2.0}, "not 2.0"),
         ({"num_draft": True}, "not True"),
         ({"num_draft": None}, "not None"),

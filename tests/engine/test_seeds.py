@@ -92,7 +92,7 @@ def test_unseeded_requests_differ(verifier):
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
 def test_the_seed_that_comes_back_repeats_the_text(verifier):
-    engine = Engine(target(), ModelDrafter(draft()), verifier=verifier)
+    engine = Engine(target(), ModelDrafter(draft()), verifier=verifier, num_draft=4)
     done = engine.generate([0], max_tokens=40)
     again = engine.generate([0], max_tokens=40, seed=done.seed)
     assert (again.tokens, again.seed) == (done.tokens, done.seed)

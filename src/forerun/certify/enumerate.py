@@ -20,15 +20,15 @@ import io
 import pickle
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from forerun.decode import Generation, decode_round
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
+from forerun.engine.choices import AUTO
 from forerun.engine.request import (
-    AUTO,
     Prompt,
     checked_params,
     close_generation,
@@ -36,10 +36,11 @@ from forerun.engine.request import (
     open_generation,
     prompt_ids,
 )
-from forerun.errors import CapabilityError, KeyReuseError
+from forerun.errors import CapabilityError, KeyReuseError, OptionError
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import Key, Purpose, host
+from forerun.pace import Costs, checked_costs
 from forerun.sampling import SamplingParams
 
 Law = dict[tuple[int, ...], float]
@@ -138,7 +139,8 @@ def exact_law(
     drafter: Drafter | str | None = None,
     *,
     verifier: str = AUTO,
-    num_draft: int = 4,
+    num_draft: int | Literal["auto"] = 4,
+    costs: Costs | Sequence[float] | None = None,
     prompt: Prompt = (0,),
     max_tokens: int,
     company: Sequence[tuple[Prompt, Mapping[str, Any]]] = (),
@@ -147,13 +149,18 @@ def exact_law(
     """The exact law of the first request's output, as the production loop writes it.
 
     `company` are further requests, (prompt, sampling), that run in the same rounds; a company's
-    sampling may hold `max_tokens`, `num_draft` and `verifier` too. Cost grows with the number of
-    outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be
+    sampling may hold `max_tokens`, `num_draft` and `verifier` too. With num_draft="auto" γ depends
+    on what was accepted before and on `costs`, as `Engine` takes them; None: those that the models
+    state. They must be fixed, for times are no function of the state. Cost grows with the number
+    of outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be
     plain Python state (picklable); they are not changed. Raises what the loop raises.
     """
     guesser = find_drafter(drafter)
     if guesser is not None:
         guesser.check(target)
+    priced = Costs.measured(target, guesser) if costs is None else checked_costs(costs)
+    if not priced.fixed:
+        raise OptionError("exact_law needs fixed costs: seconds of a pass over 1, 2, … rows")
     own = {"max_tokens": max_tokens, **sampling}
     shared = _Shared()
     state: _State = (target, guesser, [])
@@ -164,7 +171,8 @@ def exact_law(
         request = make_request(
             twin, guesser, ids, options, index=index, verifier=verifier, num_draft=num_draft
         )
-        generations.append(open_generation(twin, guesser, request, EnumeratedDraws(tape)))
+        source = EnumeratedDraws(tape)
+        generations.append(open_generation(twin, guesser, request, source, priced))
 
     found: Law = {}
     frontier = {shared.dump(loop, tape): 1.0}
@@ -243,6 +251,7 @@ _SHARED = (
     types.BuiltinFunctionType,
     functools._lru_cache_wrapper,
     SamplingParams,
+    Costs,
 )
 """Code, and frozen values that may hold code; an object that can be called may have a state."""
 

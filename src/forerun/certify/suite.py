@@ -27,7 +27,7 @@ from forerun.drafters import (
     PredictionDrafter,
     SuffixDrafter,
 )
-from forerun.engine.request import AUTO
+from forerun.engine.choices import AUTO
 from forerun.errors import UnknownNameError
 from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS, verifier

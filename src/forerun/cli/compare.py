@@ -13,6 +13,7 @@ from forerun.cli.report import as_dict, summary, tokens_per_second
 from forerun.cli.screen import DIM, STRONG, Screen
 from forerun.cli.session import Session
 from forerun.engine import Completion
+from forerun.engine.choices import AUTO
 from forerun.engine.request import Prompt, prompt_ids
 from forerun.numerics.randomness import fresh_seed
 
@@ -26,7 +27,9 @@ def compare(session: Session, prompt: Prompt) -> Exception | None:
     seed = session.sampling.get("seed")
     options: dict[str, Any] = {"seed": fresh_seed() if seed is None else seed}
     session.engine.generate(ids[:1], max_tokens=WARM_UP, seed=0)
-    head = f"speculative: {settings.drafter_name}, up to {settings.num_draft} tokens a round"
+    auto = settings.num_draft == AUTO
+    most = "as many tokens a round as pay" if auto else f"up to {settings.num_draft} tokens a round"
+    head = f"speculative: {settings.drafter_name}, {most}"
     show = not settings.json
     plain = _run(session, "plain decoding", ids, {**options, "num_draft": 0}, show)
     if plain.finish_reason in ("cancelled", "error"):

@@ -1,4 +1,4 @@
-"""`forerun models`: the named models, and fetching one."""
+"""`forerun models`: the named models, fetching one, and what its passes cost."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
+from forerun.cli.options import DEVICE, DTYPE, THREADS, Settings
 from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
-from forerun.cli.values import size_text
+from forerun.cli.values import size_text, whole
 from forerun.models import store
+from forerun.models.cost import backend, target_seconds
+from forerun.models.load import load_model
 
 app = typer.Typer(
     name="models",
-    help="List the models known by name, or fetch one.",
+    help="List the models known by name, fetch one, or measure its passes.",
     no_args_is_help=False,
     invoke_without_command=True,
 )
@@ -76,3 +79,50 @@ def pull(
     with screen.working(f"looking for {name}") as fetched:
         path = store.pull(name, cache=cache_folder(), progress=fetched)
     screen.line(str(path))
+
+
+@app.command()
+def cost(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|PATH", help="A model, as -m takes it elsewhere.")
+    ],
+    dtype: Annotated[str, typer.Option("--dtype", metavar="NAME", help=DTYPE)] = "float32",
+    device: Annotated[str, typer.Option("--device", metavar="NAME", help=DEVICE)] = "cpu",
+    threads: Annotated[
+        int | None, typer.Option("-t", "--threads", parser=whole, metavar="N", help=THREADS)
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", metavar="", help="Measure again what is known.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="One JSON object on standard output.")
+    ] = False,
+    no_color: Annotated[bool, _NO_COLOR] = False,
+) -> None:
+    """Seconds of a pass over 1 to 16 new rows: by them --num-draft auto decides.
+
+    Medians of interleaved repeats behind 128 cached tokens. They are kept in the cache and measured
+    again for another version, processor, file or number of threads.
+    """
+    screen = Screen(no_color=no_color)
+    settings = Settings(model=name, dtype=dtype, device=device, threads=threads)
+    settings.check()
+    with screen.working(f"loading {name}") as fetched:
+        loading = settings.loading()
+        model = load_model(name, cache=cache_folder(), progress=fetched, **loading)
+    with screen.working(f"measuring passes of {model.name}"):
+        seconds = target_seconds(model, cache=cache_folder(), refresh=refresh)
+    if json:
+        found = {
+            "seconds": {str(n): s for n, s in enumerate(seconds, start=1)},
+            "model": model.name,
+            "backend": backend(model),
+            "threads": loading["threads"],
+        }
+        typer.echo(json_.dumps(found, ensure_ascii=False))
+        return
+    rows = [
+        (str(n), f"{1000 * s:.2f} ms", f"{s / seconds[0]:.2f}")
+        for n, s in enumerate(seconds, start=1)
+    ]
+    screen.table(("ROWS", "PASS", "TO ONE ROW"), rows)

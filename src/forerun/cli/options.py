@@ -15,7 +15,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from forerun.cli.cores import usable_cores
 from forerun.cli.values import (
     checked_text,
     number,
@@ -23,10 +22,12 @@ from forerun.cli.values import (
     parse_size,
     read_text,
     whole,
+    whole_or_auto,
 )
-from forerun.drafters import DRAFTERS
-from forerun.engine.request import AUTO, checked_num_draft
+from forerun.drafters import names
+from forerun.engine.choices import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
+from forerun.models.cores import usable_cores
 from forerun.models.load import checked_threads
 from forerun.sampling import SamplingParams
 from forerun.verifiers import VERIFIERS
@@ -39,6 +40,9 @@ def _option(panel: str, *names: str, **more: Any) -> Any:
 PROMPT, DRAFTING = "Prompt", "Drafting: changes the speed, never the law"
 _MODEL, _LAW = "Model", "Sampling"
 _END, _OUT = "Ending", "Output"
+DTYPE = "Numbers the model computes in: float32, bfloat16 or float64."
+DEVICE = "Where the model runs: cpu or cuda."
+THREADS = "Threads of a pass. \\[default: the physical cores this process may use]"
 _OWN = "\\[default: the model's own, else {}]"
 
 
@@ -53,14 +57,14 @@ class Settings:
     )] = "smollm2"
     dtype: Annotated[str, _option(
         _MODEL, "--dtype", metavar="NAME",
-        help="Numbers the model computes in: float32, bfloat16 or float64.",
+        help=DTYPE,
     )] = "float32"
     device: Annotated[str, _option(
-        _MODEL, "--device", metavar="NAME", help="Where the model runs: cpu or cuda.",
+        _MODEL, "--device", metavar="NAME", help=DEVICE,
     )] = "cpu"
     threads: Annotated[int | None, _option(
         _MODEL, "-t", "--threads", parser=whole, metavar="N",
-        help="Threads of a pass. \\[default: the physical cores this process may use]",
+        help=THREADS,
     )] = None
     context: Annotated[int | None, _option(
         _MODEL, "-c", "--context", parser=whole, metavar="N",
@@ -73,8 +77,9 @@ class Settings:
 
     drafter: Annotated[str | None, _option(
         DRAFTING, "--drafter", metavar="NAME",
-        help="Who guesses ahead: none, model, ngram, suffix or prediction. \\[default: suffix; "
-        "model with --draft-model, prediction with --prediction-file]",
+        help="Who guesses ahead: none, model, ngram, suffix or prediction; or several joined by +, "
+        "such as suffix+model, of which each round uses the one that promises most. "
+        "\\[default: suffix; model with --draft-model, prediction with --prediction-file]",
     )] = None
     draft_model: Annotated[str | None, _option(
         DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model that numbers its "
@@ -84,10 +89,11 @@ class Settings:
         DRAFTING, "--prediction-file", metavar="FILE", help="A text that the answer will resemble, "
         "such as the old version of a file.",
     )] = None
-    num_draft: Annotated[int, _option(
-        DRAFTING, "-k", "--num-draft", parser=whole, metavar="N",
-        help="Tokens guessed per target pass; 0: none.",
-    )] = 4
+    num_draft: Annotated[Any, _option(
+        DRAFTING, "-k", "--num-draft", parser=whole_or_auto, metavar="N|auto",
+        help="Tokens guessed per target pass; 0: none. auto: as many as promise most tokens per "
+        "second, from what passes cost, which is measured when a model is first used.",
+    )] = AUTO
     verifier: Annotated[str, _option(
         DRAFTING, "--verifier", metavar="NAME",
         help="How guesses are judged: auto, rejection, block or coupled. auto takes coupled for "
@@ -178,19 +184,18 @@ class Settings:
             raise OptionError(f"--context must be at least 1, not {self.context}")
         if self.verifier not in (AUTO, *VERIFIERS):
             raise UnknownNameError.of("verifier", self.verifier, [AUTO, *VERIFIERS])
-        if self.drafter is not None and self.drafter not in DRAFTERS:
-            raise UnknownNameError.of("drafter", self.drafter, DRAFTERS)
+        drafters = names(self.drafter_name)
         for option, value, goes_with in (
             ("--draft-model", self.draft_model, "model"),
             ("--prediction-file", self.prediction_file, "prediction"),
         ):
-            if value is not None and self.drafter_name != goes_with:
+            if value is not None and goes_with not in drafters:
                 raise OptionError(
                     f"{option} goes with --drafter {goes_with}, not with --drafter "
                     f"{self.drafter_name}"
                 )
-            if value is None and self.drafter_name == goes_with:
-                raise OptionError(f"--drafter {goes_with} needs {option}")
+            if value is None and goes_with in drafters:
+                raise OptionError(f"--drafter {self.drafter_name} needs {option}")
         SamplingParams.of(self.sampling())
         self.loading()
 

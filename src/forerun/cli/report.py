@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from forerun.cli.values import counted
@@ -29,6 +30,19 @@ def summary(done: Completion) -> str:
     if done.finish_reason not in ("stop", "length"):
         parts.append(done.finish_reason)
     return " · ".join(parts)
+
+
+def drafting(done: Completion) -> str:
+    """How many rounds drafted how many tokens, by drafter: "suffix 3 in 4, 15 in 1"."""
+    counts = Counter((record.drafter, len(record.drafted)) for record in done.trace)
+    parts = []
+    if nothing := counts.pop((None, 0), 0):
+        parts.append(f"none in {counted(nothing, 'round')}")
+    for name, drafter in done.stats.drafters.items():
+        lengths = sorted((n, rounds) for (who, n), rounds in counts.items() if who == name)
+        often = ", ".join(f"{n} in {rounds}" for n, rounds in lengths)
+        parts.append(f"{name} {often}; {drafter.accepted / drafter.drafted:.0%} accepted")
+    return " · ".join(parts) or "no rounds"
 
 
 def as_dict(done: Completion) -> dict[str, Any]:

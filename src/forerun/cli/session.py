@@ -10,12 +10,14 @@ from typing import Any
 
 from forerun.cli.interrupts import Interrupts
 from forerun.cli.options import Settings
-from forerun.cli.report import summary
+from forerun.cli.report import drafting, summary
 from forerun.cli.screen import Screen
 from forerun.cli.trace_file import TraceFile
-from forerun.drafters import DRAFTERS, ModelDrafter, PredictionDrafter
+from forerun.drafters import drafter as find_drafter
+from forerun.drafters import names
 from forerun.drafters.base import Drafter
 from forerun.engine import Completion, Engine
+from forerun.engine.choices import AUTO
 from forerun.engine.request import Prompt
 from forerun.errors import ForerunError, KeyReuseError, LawError, OptionError
 from forerun.models.base import Model
@@ -49,7 +51,10 @@ class Session:
             self._drafter(predicted),
             verifier=settings.verifier,
             num_draft=settings.num_draft,
+            cache=cache_folder(),
         )
+        if settings.num_draft == AUTO and not settings.plain:
+            self._measure()
         self.sampling = {**own_defaults(self.target), **settings.sampling()}
         log.info("sampling: %s", self.sampling)
 
@@ -98,6 +103,7 @@ class Session:
         self._answers += 1
         log.info("verifier %s, seed %d", done.verifier, done.seed)
         log.info("%s", summary(done))
+        log.info("drafts a round: %s", drafting(done))
         return done
 
     def _load(self, name: str) -> Model:
@@ -109,15 +115,24 @@ class Session:
         log.info("%s: %d token ids, context of %s tokens", model.name, model.vocab_size, context)
         return model
 
+    def _measure(self) -> None:
+        """What passes cost, measured where it is not known; said where it takes its time."""
+        with self.screen.working(f"measuring passes of {self.target.name}"):
+            costs = self.engine.costs()
+        for name, seconds in {self.target.name: costs.target, **costs.draft}.items():
+            said = ", ".join(f"{1000 * s:.2f}" for s in seconds)
+            log.info("%s: passes over 1, 2, … rows take %s ms", name, said)
+
     def _drafter(self, predicted: str | None) -> Drafter | None:
-        if self.settings.drafter_name == "model":
+        wanted, options = names(self.settings.drafter_name), dict[str, Any]()
+        if "model" in wanted:
             assert self.settings.draft_model is not None
-            return ModelDrafter(self._load(self.settings.draft_model))
-        if self.settings.drafter_name == "prediction":
+            options["model"] = self._load(self.settings.draft_model)
+        if "prediction" in wanted:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")
-            return PredictionDrafter(self.target.tokenizer.encode(predicted or ""))
-        return DRAFTERS[self.settings.drafter_name]()
+            options["tokens"] = self.target.tokenizer.encode(predicted or "")
+        return find_drafter(self.settings.drafter_name, **options)
 
 
 def own_defaults(model: Model) -> dict[str, Any]:

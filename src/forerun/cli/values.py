@@ -26,6 +26,14 @@ def whole(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number") from None
 
 
+def whole_or_auto(text: str) -> int | str:
+    """For typer, which names the option."""
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor auto") from None
+
+
 def number(text: str) -> float:
     """For typer, which names the option."""
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest
+from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, Outlook
+from forerun.drafters.hybrid import HybridDrafter
 from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
 from forerun.drafters.prediction import PredictionDrafter
@@ -31,10 +33,13 @@ def drafter(spec: Drafter | str | None, **options: Any) -> Drafter | None:
     """The drafter itself, or the one of that name, made with `options`; None is plain decoding.
 
         drafter("ngram", longest=4)      drafter("model", model=small)      drafter("none")
+        drafter("suffix+model", model=small)     several: the best of them in each round
 
     UnknownNameError names the known ones. OptionError where a name lacks what it needs, or where
     `spec` is no drafter; TypeError for an option that the drafter does not have.
     """
+    if isinstance(spec, str) and "+" in spec:
+        return _several(names(spec), options)
     if isinstance(spec, str):
         if spec not in DRAFTERS:
             raise UnknownNameError.of("drafter", spec, DRAFTERS)
@@ -52,13 +57,42 @@ def drafter(spec: Drafter | str | None, **options: Any) -> Drafter | None:
     )
 
 
+def names(spec: str) -> list[str]:
+    """The drafters that `spec` names, joined by +. UnknownNameError, or OptionError for a name that
+    is there twice and for "none" among others."""
+    found = spec.split("+")
+    for name in found:
+        if name not in DRAFTERS:
+            raise UnknownNameError.of("drafter", name, DRAFTERS)
+    if len(found) > 1 and ("none" in found or len(set(found)) < len(found)):
+        raise OptionError(
+            f"drafters joined by + are different ones, such as suffix+model, not {spec!r}"
+        )
+    return found
+
+
+def _several(found: Sequence[str], options: Mapping[str, Any]) -> Drafter:
+    """Each of them, with those of the options that it takes."""
+    left, made = dict(options), list[Drafter]()
+    for name in found:
+        takes = inspect.signature(DRAFTERS[name]).parameters
+        one = drafter(name, **{key: left.pop(key) for key in list(left) if key in takes})
+        assert one is not None  # "none" is not among several
+        made.append(one)
+    if left:
+        raise TypeError(f"none of {', '.join(found)} takes an option {next(iter(left))!r}")
+    return HybridDrafter(made)
+
+
 __all__ = [
     "DRAFTERS",
     "DraftRequest",
     "Drafter",
     "DrafterTraits",
+    "HybridDrafter",
     "ModelDrafter",
     "NgramDrafter",
+    "Outlook",
     "PredictionDrafter",
     "SuffixDrafter",
     "drafter",

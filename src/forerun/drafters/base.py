@@ -10,6 +10,10 @@ law it handed over. It decides how far to guess from the prefix alone, never fro
 question. Where it cannot follow (its context is full, it has no match) it proposes less, or
 nothing.
 
+A drafter may also say what it could draft before it does: `outlook(slot, length, most) -> Outlook`,
+a function of the prefix as well, by which `control` chooses how far to draft and by whom. One that
+says nothing is taken to draft as far as it is asked to.
+
 The contract suite in tests/drafters/contract.py runs once for each drafter.
 """
 
@@ -37,6 +41,21 @@ class DraftRequest:
     num_draft: int  # at most so many tokens, at least 1
     params: SamplingParams  # of the request, for drafters with laws
     sample: Sampler  # (q[V], node, drafted tokens before it) -> token
+    drafter: str | None = None  # of several, who is asked; None: the first that has something
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What a drafter could draft next. It depends on the prefix alone, as the draft's length must.
+
+    `chances[i]` is the drafter's own estimate of Pr(token i is accepted | those before it were);
+    None where it has none before it drafts. The length of `chances`, or else `most`, bounds the
+    draft.
+    """
+
+    most: int
+    chances: tuple[float, ...] | None = None
+    unread: int = 0  # tokens of the text that a draft model would have to read first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +91,19 @@ class Drafter(Protocol):
     def observe(self, slot: int, committed: Sequence[int]) -> None: ...
 
     def end(self, slot: int) -> None: ...
+
+
+def outlook(drafter: Drafter, slot: int, length: int, most: int) -> Outlook:
+    """What `drafter` says it could draft after a text of `length` tokens, `most` at most."""
+    said = getattr(drafter, "outlook", None)
+    return Outlook(most=most) if said is None else said(slot, length, most)
+
+
+def parts(drafter: Drafter | None) -> dict[str, Drafter]:
+    """The drafters behind it, by name: those of a `HybridDrafter`, or itself."""
+    if drafter is None:
+        return {}
+    return dict(getattr(drafter, "parts", None) or {drafter.name: drafter})
 
 
 def refuse_twice(slot: int, slots: Container[int]) -> None:

@@ -14,7 +14,7 @@ import numbers
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from forerun.drafters.base import DrafterTraits, DraftRequest, refuse_twice
+from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, refuse_twice
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.token_tree import Drawn, Proposal
@@ -30,6 +30,10 @@ class Reader(Protocol):
 
     def guess(self, count: int) -> Sequence[int]:
         """At most `count` tokens that may come next."""
+        ...
+
+    def chances(self, count: int) -> Sequence[float]:
+        """For each token of `guess(count)`: Pr(it comes next | those before it did), roughly."""
         ...
 
 
@@ -55,6 +59,10 @@ class LookupDrafter(Generic[R]):
     def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
         refuse_twice(slot, self._readers)
         self._readers[slot] = self.reader([int(token) for token in prompt], recall)
+
+    def outlook(self, slot: int, length: int, most: int) -> Outlook:
+        chances = tuple(self._readers[slot].chances(most))
+        return Outlook(most=len(chances), chances=chances)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         return [Proposal.point_mass(self._chain(request)) for request in requests]
@@ -85,6 +93,11 @@ def number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.nan
+
+
+def after_match(length: int) -> float:
+    """Pr(the text goes on as it did where its last `length` tokens stood before), as a rule."""
+    return 1 - 0.8 / math.pow(length, 0.8)
 
 
 def up_to_end(tokens: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from forerun.drafters.base import DrafterTraits, DraftRequest, refuse_twice
+from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, refuse_twice
 from forerun.errors import CacheError, CapabilityError, OptionError, VocabularyError
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
@@ -119,6 +119,12 @@ class ModelDrafter:
     def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
         refuse_twice(slot, self._slots)
         self._slots[slot] = DraftSlot()
+
+    def outlook(self, slot: int, length: int, most: int) -> Outlook:
+        """As far as the draft's context reaches, once it has read what it lacks."""
+        if self.model.context is not None:
+            most = max(min(most, self.model.context - length), 0)
+        return Outlook(most=most, unread=length - self._slots[slot].cached)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         chains = [self._chain(request) for request in requests]

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forerun.drafters.lookup import LookupDrafter, whole
+from forerun.drafters.lookup import LookupDrafter, after_match, whole
 from forerun.errors import OptionError
+
+COMPARED = 32  # most tokens compared to say how good a place is
 
 
 class NgramReader:
@@ -50,12 +52,29 @@ class NgramReader:
 
     def guess(self, count: int) -> list[int]:
         text = self.text
+        if (start := self._place()) is None:
+            return []
+        period = len(text) - start
+        return [text[start + i % period] for i in range(count)]
+
+    def chances(self, count: int) -> list[float]:
+        """By how far the text before the place agrees; each token that comes true adds one."""
+        text = self.text
+        if (start := self._place()) is None:
+            return []
+        length = 1
+        while length < min(start, COMPARED) and text[start - length - 1] == text[-length - 1]:
+            length += 1
+        return [after_match(length + i) for i in range(count)]
+
+    def _place(self) -> int | None:
+        """The index behind the place to copy from."""
+        text = self.text
         for n, after in self.after.items():
             start = after.get(tuple(text[-n:])) if n <= len(text) else None
             if start is not None:
-                period = len(text) - start
-                return [text[start + i % period] for i in range(count)]
-        return []
+                return start
+        return None
 
 
 class NgramDrafter(LookupDrafter[NgramReader]):

@@ -26,6 +26,7 @@ from forerun.errors import OptionError, VocabularyError
 from forerun.models.base import Model
 
 NEARBY = 16  # tokens from where the output left, within which one matching token is a place
+ON_TRACK, OFF_TRACK = 0.9, 0.4  # chances that the next predicted token comes
 CANDIDATES = 32  # places compared on each side, the nearest
 
 
@@ -86,6 +87,11 @@ class PredictionReader:
     def guess(self, count: int) -> tuple[int, ...]:
         start = self.left + self.since
         return self._prediction.tokens[start : start + count] if self.since <= self._longest else ()
+
+    def chances(self, count: int) -> tuple[float, ...]:
+        """High on the track; behind a deviation the first token is as good as a guess."""
+        follow = (ON_TRACK,) * len(self.guess(count))
+        return follow if self.since == 0 else (OFF_TRACK, *follow[1:])[: len(follow)]
 
 
 class PredictionDrafter(LookupDrafter[PredictionReader]):

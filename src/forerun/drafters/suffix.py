@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from forerun.drafters.lookup import LookupDrafter, number, whole
+from forerun.drafters.lookup import LookupDrafter, after_match, number, whole
 from forerun.drafters.suffix_automaton import SuffixAutomaton
 from forerun.drafters.text_memory import DEPTH, RememberedText, TextMemory, longest_match, votes
 from forerun.errors import OptionError
@@ -41,14 +41,21 @@ class SuffixReader:
         self._automaton.extend(tokens)
 
     def guess(self, count: int) -> list[int]:
+        return [token for token, _ in self._steps(count)]
+
+    def chances(self, count: int) -> list[float]:
+        return [chance for _, chance in self._steps(count)]
+
+    def _steps(self, count: int) -> list[tuple[int, float]]:
+        """The tokens worth drafting, and the chance of each."""
         state, length = self._automaton.context()
-        score, tokens = self._chain(self._walk(state), length, count)
+        score, steps = self._chain(self._walk(state), length, count)
         if self._texts:
             length, places = longest_match(self._texts, self.text[-DEPTH:])
             recalled, remembered = self._chain(votes(places), length, count)
             if recalled > score:
                 return remembered
-        return tokens
+        return steps
 
     def _walk(self, state: int) -> Iterator[tuple[int, float]]:
         while (step := self._automaton.follow(state)) is not None:
@@ -57,16 +64,23 @@ class SuffixReader:
 
     def _chain(
         self, steps: Iterable[tuple[int, float]], length: int, count: int
-    ) -> tuple[float, list[int]]:
-        """The steps worth drafting after a match of `length` tokens: Σ Π shares, and the tokens."""
-        path, score, tokens = 1.0, 0.0, list[int]()
+    ) -> tuple[float, list[tuple[int, float]]]:
+        """The steps worth drafting after a match of `length` tokens: Σ Π shares, and each token
+        with its chance."""
+        path, score, found = 1.0, 0.0, list[tuple[int, float]]()
         for token, share in islice(steps, int(min(count, self._factor * length))):
             path *= share
             if path < self._least:
                 break
             score += path
-            tokens.append(token)
-        return score, tokens
+            found.append((token, chance(length + len(found), share)))
+        return score, found
+
+
+def chance(length: int, share: float) -> float:
+    """Pr(the likeliest token comes next) after a match of `length` tokens, a `share` of which went
+    on with it: less where that is fewer than half."""
+    return after_match(length) * min(2 * share, 1.0)
 
 
 class SuffixDrafter(LookupDrafter[SuffixReader]):

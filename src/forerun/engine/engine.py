@@ -11,18 +11,17 @@ import threading
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, Literal, Unpack
 
 from forerun.decode import Generation, decode_round
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
+from forerun.engine.choices import AUTO, check_verifier, checked_num_draft
 from forerun.engine.request import (
-    AUTO,
     Completion,
     Prompt,
     Request,
-    check_verifier,
-    checked_num_draft,
     close_generation,
     completion,
     make_request,
@@ -32,6 +31,7 @@ from forerun.engine.request import (
 from forerun.engine.stream import Progress, Stream
 from forerun.errors import CacheError, CapabilityError, ForerunError, OptionError
 from forerun.models.base import Model
+from forerun.pace import Costs, checked_costs
 from forerun.sampling import SamplingOptions
 from forerun.trace import Round
 
@@ -40,7 +40,7 @@ class EngineOptions(SamplingOptions, total=False):
     """Keywords of one request: sampling, and how it is decoded."""
 
     verifier: str
-    num_draft: int
+    num_draft: int | Literal["auto"]
 
 
 class Engine:
@@ -49,9 +49,14 @@ class Engine:
     target      a Model
     drafter     a Drafter, the name of one that needs no argument ("ngram", "suffix"), or None
     verifier    "auto", or a name in `verifiers.VERIFIERS`
-    num_draft   γ: tokens drafted per round; 0 is plain decoding
+    num_draft   γ: tokens drafted per round; 0 is plain decoding. "auto": what promises most tokens
+                per second, round by round, 15 at most (`control.py`). That needs to know what
+                passes cost: they are measured before the first request that drafts, which takes a
+                second or two for each model, once per machine for models from files
     max_batch   most requests that share a round
     trace_heads record in each trace the likeliest tokens of the law behind the round's last draw
+    costs       `Costs`, or seconds of a pass over 1, 2, … rows, instead of measuring them
+    cache       folder forerun keeps measured costs in; None: the user's cache folder
 
     Raises OptionError, UnknownNameError, VocabularyError or CapabilityError before the first token.
     An engine is a context manager and may be shared by threads. Its models and drafter may not:
@@ -64,9 +69,11 @@ class Engine:
         drafter: Drafter | str | None = None,
         *,
         verifier: str = AUTO,
-        num_draft: int = 4,
+        num_draft: int | Literal["auto"] = AUTO,
         max_batch: int = 8,
         trace_heads: bool = False,
+        costs: Costs | Sequence[float] | None = None,
+        cache: Path | None = None,
     ) -> None:
         if not isinstance(target, Model):
             raise OptionError(
@@ -75,11 +82,14 @@ class Engine:
         self.target = target
         self.drafter = find_drafter(drafter)
         self.verifier = verifier
-        self.num_draft = checked_num_draft(num_draft)
+        checked_num_draft(num_draft)
+        self.num_draft = num_draft
         if isinstance(max_batch, bool) or not isinstance(max_batch, int) or max_batch < 1:
             raise OptionError(f"max_batch must be a whole number of at least 1, not {max_batch!r}")
         self.max_batch = max_batch
         self.trace_heads = trace_heads
+        self._costs = None if costs is None else checked_costs(costs)
+        self._cache = cache
         self._turn = threading.RLock()  # one call at a time
         self._lock = threading.Lock()  # one round at a time
         self._owner: int | None = None  # thread of the round that runs
@@ -146,6 +156,11 @@ class Engine:
         """Complete one prompt, a piece per round. The request is checked before this returns."""
         request = self._request(0, prompt, options)
         return Stream(request, self._run([request]), self.drafter)
+
+    def costs(self) -> Costs:
+        """What passes cost; measured now if they were not yet. No round runs meanwhile."""
+        with self._lock:
+            return self._measured()
 
     def close(self) -> None:
         """Refuse further calls. Models are the caller's and stay as they are."""
@@ -237,12 +252,18 @@ class Engine:
         self._retire(running)
         return progress
 
+    def _measured(self) -> Costs:
+        if self._costs is None:
+            self._costs = Costs.measured(self.target, self.drafter, self._cache)
+        return self._costs
+
     def _admit(
         self, request: Request, running: dict[int, tuple[Request, Generation]]
     ) -> CacheError | None:
         """Open a slot and read the prompt; the error where there is no memory for it."""
         try:
-            g = open_generation(self.target, self.drafter, request)
+            costs = self._measured() if request.num_draft is None else None
+            g = open_generation(self.target, self.drafter, request, costs=costs)
         except CacheError as error:
             self._full = True
             return error

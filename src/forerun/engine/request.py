@@ -9,19 +9,25 @@ from typing import Any
 
 from forerun.decode import FinishReason, Generation, read_prompt
 from forerun.drafters.base import Drafter
+from forerun.engine.choices import (
+    AUTO,
+    STEADY,
+    check_verifier,
+    checked_num_draft,
+    choose_control,
+    choose_verifier,
+    steady,
+)
 from forerun.engine.stops import TextFollower
-from forerun.errors import CapabilityError, ForerunError, OptionError, PromptError
+from forerun.errors import ForerunError, OptionError, PromptError
 from forerun.models.base import Model
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
-from forerun.numerics.token_tree import Drawn
+from forerun.pace import Costs
 from forerun.sampling import SamplingParams, is_whole
 from forerun.trace import Kind, Round, Stats, stats
-from forerun.verifiers import VERIFIERS, Verifier, verifier
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """Text, token ids, or chat messages ({"role": …, "content": …})."""
-
-AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +39,7 @@ class Request:
     params: SamplingParams  # with the model's eos
     seed: int  # the request's own, or a fresh one
     verifier: str
-    num_draft: int
+    num_draft: int | None  # None: control chooses it by what passes cost
     continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
 
 
@@ -140,43 +146,6 @@ def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:
     return params
 
 
-def checked_num_draft(num_draft: Any) -> int:
-    if not is_whole(num_draft) or not 0 <= num_draft <= 64:
-        raise OptionError(
-            f"num_draft must be a whole number from 0 (plain decoding) to 64, not {num_draft!r}"
-        )
-    return int(num_draft)
-
-
-def check_verifier(name: str, drafter: Drafter | None) -> None:
-    """Refuse a verifier that cannot judge the drafter's proposals, naming those that can."""
-    if name == AUTO:
-        return
-    chosen = verifier(name)
-    if drafter is None or chosen.judges(drafter.traits.drawn, drafter.traits.chain):
-        return
-    fit = [n for n in VERIFIERS if verifier(n).judges(drafter.traits.drawn, drafter.traits.chain)]
-    raise CapabilityError(
-        f"verifier {name!r} cannot judge what {drafter.name!r} proposes "
-        f"({drafter.traits.drawn.value}); these can: {', '.join(fit)}"
-    )
-
-
-def choose_verifier(name: str, params: SamplingParams, drafter: Drafter | None) -> Verifier:
-    """Resolve `auto`: `coupled` for greedy and for seeded requests, whose text must not depend on
-    timing, batch or γ; else `block` for chains with full laws, `rejection` for other chains."""
-    if name != AUTO:
-        return verifier(name)
-    if params.temperature == 0 or params.seed is not None:
-        return verifier("coupled")
-    if drafter is None:
-        return verifier("rejection")
-    traits = drafter.traits
-    if not traits.chain:
-        return verifier("coupled")
-    return verifier("block" if traits.laws and traits.drawn is Drawn.SAMPLED else "rejection")
-
-
 def make_request(
     target: Model,
     drafter: Drafter | None,
@@ -185,7 +154,7 @@ def make_request(
     *,
     index: int = 0,
     verifier: str = AUTO,
-    num_draft: int = 4,
+    num_draft: int | str = AUTO,
 ) -> Request:
     """Check a request against model and drafter; nothing is allocated yet.
 
@@ -197,23 +166,31 @@ def make_request(
     check_verifier(verifier, drafter)
     params = checked_params(target, sampling)
     ids = prompt_ids(target, prompt)
+    gamma = checked_num_draft(num_draft)
+    if gamma is None and steady(choose_verifier(verifier, params, drafter), params):
+        gamma = STEADY
     return Request(
         index=index,
         prompt=ids,
         params=params,
         seed=fresh_seed() if params.seed is None else params.seed,
         verifier=verifier,
-        num_draft=checked_num_draft(num_draft),
+        num_draft=0 if drafter is None else gamma,
         continuing=not _is_chat(prompt) and _has_text(target, ids),
     )
 
 
 def open_generation(
-    target: Model, drafter: Drafter | None, request: Request, draws: Draws | None = None
+    target: Model,
+    drafter: Drafter | None,
+    request: Request,
+    draws: Draws | None = None,
+    costs: Costs | None = None,
 ) -> Generation:
     """Put a request into a slot of the target, read its prompt, and tell the drafter.
 
-    CacheError where there is no memory for it; then nothing is left open.
+    `costs` are needed where γ is chosen by them: `num_draft` None. CacheError where there is no
+    memory for it; then nothing is left open.
     """
     params, prompt = request.params, request.prompt
     chosen = choose_verifier(request.verifier, params, drafter)
@@ -228,7 +205,7 @@ def open_generation(
         params=params,
         verifier=chosen,
         draws=KeyedDraws(request.seed) if draws is None else draws,
-        num_draft=request.num_draft,
+        control=choose_control(request.num_draft, costs),
         follower=None
         if tokenizer is None
         else TextFollower(

@@ -24,8 +24,11 @@ class TabularModel:
     eos         an id, several, or None: which ids end a text
     context     most tokens a slot can hold; None: no limit
 
-    OptionError for values that make no sense.
+    OptionError for values that make no sense. What its passes take says nothing, so that it states
+    nominal costs in `pass_seconds`: a millisecond, and 2% more for each further row.
     """
+
+    pass_seconds = tuple(1e-3 * (1 + 0.02 * i) for i in range(16))
 
     def __init__(
         self,

@@ -1,0 +1,194 @@
+"""What a target pass costs: seconds of a pass over n = 1, 2, …, 16 new rows of one slot, head
+included.
+
+    target_seconds(model) -> (t_1, …, t_16)        t_n ≤ t_{n+1}
+
+Measured behind CACHED tokens, on a slot of its own that is closed afterwards: all widths in turn,
+in another order each time, until WITHIN seconds are over (but at least REPEATS times), and the
+median of each. A wider pass is taken to cost no less: where the medians fall, the widths concerned
+get their mean (isotonic regression). Slow models take longer: three turns of one with passes of
+40 ms take two seconds.
+
+A model may say what it is, in `cost_key`: a text that names its file, kernels and threads. Then the
+result is kept in <cache>/costs, for this version of forerun and this processor; a file there that
+cannot be read or written is no error, it is measured again. A model whose passes say nothing (a
+table) states nominal costs in `pass_seconds` instead, and those are believed.
+
+What this module does not know: what is drafted, and how the cost grows with what is cached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import random
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import platformdirs
+
+from forerun.errors import CacheError
+from forerun.models.base import Model, Step
+
+WIDEST = 16  # rows
+CACHED = 128  # tokens before the measured rows
+WITHIN = 1.0  # seconds
+REPEATS, MOST_REPEATS = 3, 15
+
+
+def stated(model: Model) -> tuple[float, ...] | None:
+    """Nominal costs of a model whose passes are not worth measuring."""
+    seconds = getattr(model, "pass_seconds", None)
+    return None if seconds is None else tuple(float(s) for s in seconds)
+
+
+def target_seconds(
+    model: Model,
+    *,
+    cache: Path | None = None,
+    refresh: bool = False,
+    clock: Callable[[], float] = perf_counter,
+) -> tuple[float, ...]:
+    """Seconds of a pass over 1, 2, … rows; as many as the model has room for, at most WIDEST.
+
+    `cache` is the folder forerun keeps its files in (None: the user's cache); `refresh` measures
+    again what is kept there.
+    """
+    if (nominal := stated(model)) is not None:
+        return nominal
+    key = _key(model)
+    if key is not None and not refresh and (kept := _read(_file(key, cache), key)) is not None:
+        return kept
+    found = measured(model, clock)
+    if key is not None and len(found) == WIDEST:
+        _write(_file(key, cache), key, found)
+    return found
+
+
+def measured(model: Model, clock: Callable[[], float] = perf_counter) -> tuple[float, ...]:
+    """Medians of interleaved repeats, made monotone. See the module's docstring."""
+    ids = [i * 7919 % model.vocab_size for i in range(CACHED + WIDEST)]
+    before, widths = CACHED, WIDEST
+    if model.context is not None:
+        before = max(min(CACHED, model.context - WIDEST), 0)
+        widths = min(WIDEST, model.context - before)
+    try:
+        slot = model.open()
+    except CacheError:
+        return ()
+    try:
+        before, widths = _room(model, slot, ids, before, widths)
+        times: dict[int, list[float]] = {n: [] for n in range(1, widths + 1)}
+        order, began, turns = list(times), clock(), 0
+        while turns < REPEATS or (turns < MOST_REPEATS and clock() - began < WITHIN):
+            random.Random(turns).shuffle(order)
+            for n in order:
+                times[n].append(_pass(model, slot, ids[before : before + n], clock))
+                model.keep(slot, before)
+            turns += 1
+    finally:
+        model.close(slot)
+    return monotone([statistics.median(found) for found in times.values()])
+
+
+def _room(model: Model, slot: int, ids: Sequence[int], before: int, widths: int) -> tuple[int, int]:
+    """Fill the cache and try the widest pass, or what there is memory for; warms up too."""
+    while before + widths:
+        try:
+            if before:
+                model.extend([Step(slot=slot, tokens=ids[:before], rows=0)])
+            model.extend([Step(slot=slot, tokens=ids[before : before + widths])])
+            model.keep(slot, before)
+            return before, widths
+        except CacheError:
+            model.keep(slot, 0)
+            before, widths = (before // 2, widths) if before else (0, widths // 2)
+    return 0, 0
+
+
+def _pass(model: Model, slot: int, tokens: Sequence[int], clock: Callable[[], float]) -> float:
+    start = clock()
+    (logits,) = model.extend([Step(slot=slot, tokens=tokens)])
+    float(logits[-1][0])  # a device's work is over when a number is here
+    return clock() - start
+
+
+def monotone(values: Sequence[float]) -> tuple[float, ...]:
+    """The non-decreasing sequence closest to `values`: neighbours that fall are averaged."""
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        mean, count = value, 1
+        while blocks and blocks[-1][0] >= mean:
+            above, size = blocks.pop()
+            mean = (above * size + mean * count) / (size + count)
+            count += size
+        blocks.append((mean, count))
+    return tuple(mean for mean, count in blocks for _ in range(count))
+
+
+def backend(model: Model) -> str:
+    """The name of the backend that runs the model, as `load_model` has it."""
+    parts = type(model).__module__.split(".")
+    return parts[2] if parts[:2] == ["forerun", "models"] and len(parts) > 2 else parts[0]
+
+
+# ------------------------------------------------------------------ kept in the user's cache
+
+
+def _key(model: Model) -> str | None:
+    """All that the result depends on, in words; None where the model does not say what it is."""
+    own = getattr(model, "cost_key", None)
+    if own is None:
+        return None
+    from forerun import __version__
+
+    return "\n".join(
+        (f"forerun {__version__}", f"{CACHED} cached", processor(), backend(model), str(own))
+    )
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells it."""
+    with contextlib.suppress(OSError, StopIteration, IndexError):
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        model = next(line for line in lines if line.startswith("model name"))
+        return f"{model.split(':', 1)[1].strip()}, {os.cpu_count()} cpus"
+    return f"{platform.machine()} {platform.processor()}, {os.cpu_count()} cpus"
+
+
+def _file(key: str, cache: Path | None) -> Path:
+    folder = (cache or platformdirs.user_cache_path("forerun")) / "costs"
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _read(file: Path, key: str) -> tuple[float, ...] | None:
+    """What was measured before under this key; None for a file that is missing or not right."""
+    try:
+        kept: Any = json.loads(file.read_text(encoding="utf-8"))
+        seconds = tuple(float(s) for s in kept["seconds"])
+        good = kept["key"] == key and len(seconds) == WIDEST and all(0 < s < 1e6 for s in seconds)
+        return seconds if good and list(seconds) == sorted(seconds) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(file: Path, key: str, seconds: Sequence[float]) -> None:
+    """There whole or not at all; a folder that cannot be written is left alone."""
+    fresh = None
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, fresh = tempfile.mkstemp(prefix=".cost-", dir=file.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump({"key": key, "seconds": list(seconds)}, out)
+        os.replace(fresh, file)
+    except OSError:
+        if fresh is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh)
