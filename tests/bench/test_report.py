@@ -64,6 +64,11 @@ def test_markdown_has_the_figures():
     assert "foretold" not in text  # nothing was: the column is left out
 
 
+def test_markdown_tells_of_a_busy_machine():
+    assert "busy before the run began: a load of 2.5" in report.to_markdown(record(load=2.54))
+    assert "busy" not in report.to_markdown(record(load=0.1))
+
+
 def test_markdown_tells_of_interruption_and_failures():
     text = report.to_markdown(record(interrupted=True, failures={"hf:suffix": "it fell"}))
     assert "**The run was interrupted" in text

@@ -61,6 +61,7 @@ class Record:
     """What has been measured so far."""
 
     plan: Plan
+    load: float | None = None  # of the machine, before anything ran
     engines: dict[str, dict[str, Any]] = field(default_factory=dict)  # what each says of itself
     failures: dict[str, str] = field(default_factory=dict)  # system or engine -> why
     runs: list[Run] = field(default_factory=list)

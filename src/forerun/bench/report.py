@@ -14,15 +14,16 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import forerun
 from forerun.bench.figures import Figure, Summary, summarise
 from forerun.bench.passes import Passes
 from forerun.bench.plan import SAMPLINGS, Record
 
 SCHEMA = 1
+BUSY = 0.5  # load above which a report says so
 JSON, MARKDOWN = "report.json", "report.md"
 
 
@@ -31,9 +32,9 @@ def to_dict(record: Record) -> dict[str, Any]:
     plan = record.plan
     return {
         "schema": SCHEMA,
-        "forerun": forerun.__version__,
+        "forerun": version("forerun"),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "machine": machine(),
+        "machine": machine() | {"load_before": record.load},
         "interrupted": record.interrupted,
         "settings": {
             "model": plan.model,
@@ -63,7 +64,6 @@ def machine() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
     }
 
 
@@ -74,12 +74,14 @@ def to_markdown(record: Record) -> str:
     lines = [
         f"# {plan.model}{draft}",
         "",
-        f"{_processor()}, {_counted(plan.threads, 'thread')}; forerun {forerun.__version__}; "
+        f"{_processor()}, {_counted(plan.threads, 'thread')}; forerun {version('forerun')}; "
         f"{time.strftime('%Y-%m-%d')}. {_counted(plan.repeats, 'repeat')} of "
         f"{_counted(plan.items, 'item')} of at most {plan.max_tokens} tokens; median and range "
         "over repeats; systems in turn on each item.",
         "",
     ]
+    if record.load is not None and record.load > BUSY:
+        lines += [f"The machine was busy before the run began: a load of {record.load:.1f}.", ""]
     if record.interrupted:
         lines += ["**The run was interrupted: this is what there was.**", ""]
     for name, why in record.failures.items():

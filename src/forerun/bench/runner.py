@@ -10,6 +10,7 @@ This module does not know how engines work, or what a report looks like.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -65,7 +66,7 @@ def run(
     if plan.draft_model is not None:
         draft = str(find(plan.draft_model, cache=plan.cache, progress=fetched)[0])
     steps = list(_steps(plan, tokenizer))
-    record = Record(plan=plan)
+    record = Record(plan=plan, load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None)
     with ExitStack() as stack:
         if logs is None:
             logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="forerun-bench-")))

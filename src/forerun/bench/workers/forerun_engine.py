@@ -6,10 +6,13 @@ verifying, drafting by look-up, and Python.
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import forerun
+from forerun.api import load
+from forerun.engine import Engine as Decoder
 from forerun.models.base import Model, Step
 from forerun.models.load import load_model
 
@@ -47,17 +50,15 @@ class Engine:
     ) -> None:
         settings: dict[str, Any] = {"threads": threads, "context": context, "backend": backend}
         if cache is not None:
-            from pathlib import Path
-
             settings["cache"] = Path(cache)
         self.target: Model = load_model(model, **settings)
         self.draft: Model | None = load_model(draft_model, **settings) if draft_model else None
         self._watches = [Watch(m) for m in (self.target, self.draft) if m is not None]
-        self._engines: dict[tuple[str, Any], forerun.Engine] = {}
+        self._engines: dict[tuple[str, Any], Decoder] = {}
 
     def info(self) -> dict[str, Any]:
         path = getattr(self.target, "path", None) or getattr(self.target, "isa", None)
-        found = {"version": forerun.__version__, "model": self.target.name}
+        found = {"version": version("forerun"), "model": self.target.name}
         return found | ({"path": str(path)} if path else {})
 
     def generate(
@@ -129,7 +130,7 @@ class Engine:
             self.target.extend([Step(slot=slot, tokens=chunk, rows=0)])
             self.target.keep(slot, start + len(chunk))
 
-    def _engine(self, mode: str, num_draft: int | str | None) -> forerun.Engine:
+    def _engine(self, mode: str, num_draft: int | str | None) -> Decoder:
         key = (mode, num_draft)
         if key not in self._engines:
             settings: dict[str, Any] = {} if num_draft is None else {"num_draft": num_draft}
@@ -137,7 +138,7 @@ class Engine:
                 settings["draft_model"] = self.draft
             if mode != "plain":
                 settings["drafter"] = mode
-            self._engines[key] = forerun.load(self.target, **settings)
+            self._engines[key] = load(self.target, **settings)
         return self._engines[key]
 
 
