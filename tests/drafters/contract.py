@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import random
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 
 from forerun.drafters import Drafter, DraftRequest
+from forerun.drafters.base import outlook, parts
 from forerun.errors import OptionError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.randomness import inverse_cdf
-from forerun.numerics.token_tree import Proposal
+from forerun.numerics.token_tree import Drawn, Proposal
 from forerun.sampling import SamplingParams
 
 V = 4
@@ -77,9 +79,10 @@ def texts(count: int) -> list[tuple[list[int], list[int]]]:
 
 
 class DrafterContract:
-    """`make` gives a new drafter; `deterministic` says that its proposals are point masses."""
+    """`make` gives a new drafter; `deterministic` says that its proposals are point masses (None:
+    some of them)."""
 
-    deterministic = True
+    deterministic: bool | None = True
 
     def make(self) -> Drafter:
         raise NotImplementedError
@@ -98,7 +101,7 @@ class DrafterContract:
         drafter = self.make()
         assert isinstance(drafter, Drafter)
         drafter.check(tabular(1))
-        assert drafter.traits.laws is not self.deterministic
+        assert drafter.traits.laws is not bool(self.deterministic)
         assert drafter.propose([]) == []
 
     @pytest.mark.parametrize("num_draft", [1, 2, 5])
@@ -114,15 +117,41 @@ class DrafterContract:
             assert END not in tokens[:-1], "nothing follows an end"
             if proposal:
                 assert proposal.tree.is_chain
-                assert proposal.drawn is drafter.traits.drawn
+                if self.deterministic is not None:
+                    assert proposal.drawn is drafter.traits.drawn
             for q, token in zip(proposal.q, tokens, strict=True):
-                assert (q is None) is self.deterministic
+                assert (q is None) is (proposal.drawn is Drawn.DETERMINISTIC)
                 if q is not None:
                     assert q.shape == (V,)
                     assert q[token] > 0
                     assert abs(float(q.sum()) - 1) < 1e-6
             drafted += len(proposal)
         assert drafted > 20
+
+    def test_the_outlook_bounds_the_proposal_and_changes_nothing(self) -> None:
+        for prompt, output in texts(30):
+            drafter = self.make()
+            drafter.check(tabular(1))
+            drafter.begin(0, prompt)
+            drafter.observe(0, output)
+            before = pickle.dumps(drafter)
+            text = [*prompt, *output]
+            for name, part in parts(drafter).items():
+                said = outlook(part, 0, len(text), 5)
+                assert pickle.dumps(drafter) == before
+                assert 0 <= said.most <= 5
+                assert 0 <= said.unread <= len(text)
+                if said.chances is not None:
+                    assert len(said.chances) == said.most
+                    assert all(0 <= chance <= 1 for chance in said.chances)
+                request = dataclasses.replace(ask(0, prompt, output, 5), drafter=name)
+                (proposal,) = drafter.propose([request])
+                assert len(proposal) <= said.most
+                if END not in proposal.tree.tokens and proposal:
+                    assert len(proposal) == said.most
+                    drafter.observe(0, [])
+                if self.deterministic is not True:
+                    break
 
     def test_proposes_the_same_twice(self) -> None:
         for prompt, output in texts(15):

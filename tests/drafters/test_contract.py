@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from forerun.drafters import Drafter, ModelDrafter, NgramDrafter, PredictionDrafter, SuffixDrafter
+from forerun.drafters import (
+    Drafter,
+    HybridDrafter,
+    ModelDrafter,
+    NgramDrafter,
+    PredictionDrafter,
+    SuffixDrafter,
+)
 
 from .contract import DrafterContract, tabular
 
@@ -56,3 +63,17 @@ class TestPrediction(DrafterContract):
 class TestShortSightedPrediction(DrafterContract):
     def make(self) -> Drafter:
         return PredictionDrafter([1, 1, 1, 1, 0, 1, 2], longest=1)
+
+
+class TestTwoLookups(DrafterContract):
+    def make(self) -> Drafter:
+        return HybridDrafter([SuffixDrafter(max_match=8), NgramDrafter()])
+
+
+class TestLookupAndModel(DrafterContract):
+    """Lookups where there is a match, else the model: laws in some proposals, none in others."""
+
+    deterministic = None
+
+    def make(self) -> Drafter:
+        return HybridDrafter([NgramDrafter(shortest=2), ModelDrafter(tabular(2))])

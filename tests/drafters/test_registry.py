@@ -6,11 +6,13 @@ import pytest
 
 from forerun.drafters import (
     DRAFTERS,
+    HybridDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
     SuffixDrafter,
     drafter,
+    names,
 )
 from forerun.errors import OptionError, UnknownNameError
 
@@ -55,3 +57,34 @@ def test_what_is_no_drafter() -> None:
         drafter(NgramDrafter(), longest=3)
     with pytest.raises(TypeError, match="lengest"):
         drafter("ngram", lengest=3)
+
+
+def test_several_by_names_joined() -> None:
+    found = drafter("suffix+model", model=tabular(), memory_bytes=1000)
+    assert isinstance(found, HybridDrafter)
+    assert found.name == "suffix+model"
+    suffix, model = found.parts.values()
+    assert isinstance(suffix, SuffixDrafter)
+    assert suffix.memory.limit == 1000
+    assert isinstance(model, ModelDrafter)
+
+
+def test_several_that_make_no_sense() -> None:
+    with pytest.raises(UnknownNameError, match="unknown drafter 'modle'; did you mean 'model'"):
+        drafter("suffix+modle")
+    with pytest.raises(OptionError, match=r"different ones, such as suffix\+model, not 'ngram\+"):
+        drafter("ngram+ngram")
+    with pytest.raises(OptionError, match="different ones"):
+        drafter("none+ngram")
+    with pytest.raises(UnknownNameError, match="unknown drafter ''"):
+        drafter("suffix+")
+    with pytest.raises(OptionError, match="drafter 'model' needs a draft model"):
+        drafter("suffix+model")
+    with pytest.raises(TypeError, match="none of suffix, ngram takes an option 'model'"):
+        drafter("suffix+ngram", model=tabular())
+
+
+def test_names_in_order() -> None:
+    assert names("suffix") == ["suffix"]
+    assert names("none") == ["none"]
+    assert names("ngram+model+suffix") == ["ngram", "model", "suffix"]

@@ -103,7 +103,8 @@ def parts(drafter: Drafter | None) -> dict[str, Drafter]:
     """The drafters behind it, by name: those of a `HybridDrafter`, or itself."""
     if drafter is None:
         return {}
-    return dict(getattr(drafter, "parts", None) or {drafter.name: drafter})
+    several: dict[str, Drafter] | None = getattr(drafter, "parts", None)
+    return {drafter.name: drafter} if several is None else several
 
 
 def refuse_twice(slot: int, slots: Container[int]) -> None:

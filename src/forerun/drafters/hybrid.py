@@ -34,7 +34,7 @@ class HybridDrafter:
                 f"{'+'.join(names) or 'none'}"
             )
         self.name = "+".join(names)
-        self.parts = dict(zip(names, drafters))
+        self._drafters = tuple(drafters)
         traits = [drafter.traits for drafter in drafters]
         drawn = [one.drawn for one in traits if one.drawn is not Drawn.DETERMINISTIC]
         self.traits = DrafterTraits(
@@ -43,14 +43,18 @@ class HybridDrafter:
             chain=all(one.chain for one in traits),
         )
 
+    @property
+    def parts(self) -> dict[str, Drafter]:
+        return {drafter.name: drafter for drafter in self._drafters}
+
     def check(self, target: Model) -> None:
-        for part in self.parts.values():
+        for part in self._drafters:
             part.check(target)
 
     def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
         begun: list[Drafter] = []
         try:
-            for part in self.parts.values():
+            for part in self._drafters:
                 part.begin(slot, prompt, recall=recall)
                 begun.append(part)
         except BaseException:
@@ -75,9 +79,9 @@ class HybridDrafter:
         return None
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
-        for part in self.parts.values():
+        for part in self._drafters:
             part.observe(slot, committed)
 
     def end(self, slot: int) -> None:
-        for part in self.parts.values():
+        for part in self._drafters:
             part.end(slot)

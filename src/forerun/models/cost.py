@@ -142,6 +142,18 @@ def backend(model: Model) -> str:
 # ------------------------------------------------------------------ kept in the user's cache
 
 
+def identity(source: Path | str) -> str:
+    """A file's or folder's path, size and age; what is neither, by its name."""
+    path = Path(source)
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        stats = [file.stat() for file in files]
+    except OSError:
+        return str(source)
+    size, age = sum(s.st_size for s in stats), max((s.st_mtime_ns for s in stats), default=0)
+    return f"{path.resolve()}, {size} bytes, {age}"
+
+
 def _key(model: Model) -> str | None:
     """All that the result depends on, in words; None where the model does not say what it is."""
     own = getattr(model, "cost_key", None)

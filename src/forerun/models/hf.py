@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from forerun.errors import CacheError, MissingExtraError, OptionError, PromptError
 from forerun.models.base import Abilities, Step, checked_path
+from forerun.models.cost import identity
 
 try:
     import torch
@@ -54,6 +55,8 @@ class HFModel:
     CapabilityError where the module cannot be served exactly, saying why; OptionError where
     `max_memory` has no room for one token, saying how much would have.
     """
+
+    cost_key: str | None = None  # see models/cost.py; a module made by hand has no name to go by
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ class HFModel:
         if threads is not None:
             torch.set_num_threads(threads)
         module = load_module(source, dtype=dtype, device=device, cache_dir=cache_dir)
-        return cls(
+        model = cls(
             module,
             tokenizer=tokenizer,
             name=name or Path(str(source)).name.removesuffix(".gguf"),
@@ -142,6 +145,10 @@ class HFModel:
             max_memory=max_memory,
             generation_defaults=generation_defaults,
         )
+        versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+        how = f"{dtype} on {device}, {torch.get_num_threads()} threads, {versions}"
+        model.cost_key = f"{identity(source)}: {how}"
+        return model
 
     def _ending(self, eos: int | Iterable[int] | None) -> frozenset[int]:
         """Ids that end a text: as given, else the tokenizer's, else the configs'."""
