@@ -14,7 +14,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
+
+from forerun.numerics.randomness import host
+from forerun.numerics.sparse_law import SparseLaw
 
 
 def mass(law: Any, token: int) -> float:
@@ -40,6 +44,10 @@ def residual(p: Any, q: Any, token: int, scale: float = 1.0) -> Any:
     leaves nothing (p and q equal but for their last bits, so that the rejection itself was a
     rounding error), the law is p.
     """
+    if isinstance(p, SparseLaw):
+        r = _excess_on_support(p, q, token, scale)
+        total, left = r.sum(), r > 0
+        return SparseLaw(p.ids[left], r[left] / total, p.size) if total > 0 else p
     xp = array_namespace(p)
     if q is None:
         r = xp.asarray(scale * p, copy=True)
@@ -53,6 +61,8 @@ def residual(p: Any, q: Any, token: int, scale: float = 1.0) -> Any:
 
 def excess(p: Any, q: Any, token: int, scale: float) -> float:
     """Z = Σ [scale·p − q]+ in float64: the mass that the draft left out, of a path kept so far."""
+    if isinstance(p, SparseLaw):
+        return float(_excess_on_support(p, q, token, scale).sum(dtype=np.float64))
     xp = array_namespace(p)
     if q is None:
         return scale * max(float(xp.sum(p, dtype=xp.float64)) - mass(p, token), 0.0) + max(
@@ -63,10 +73,21 @@ def excess(p: Any, q: Any, token: int, scale: float) -> float:
 
 def total_variation(p: Any, q: Any) -> float:
     """½ Σ |p − q|, in float64."""
+    p = host(p) if isinstance(p, SparseLaw) else p
     xp = array_namespace(p)
     return 0.5 * float(xp.sum(xp.abs(p - _beside(q, p, xp)), dtype=xp.float64))
 
 
+def _excess_on_support(p: SparseLaw, q: Any, token: int, scale: float) -> Any:
+    """[scale·p − q]+ of the tokens to which p gives mass; of all others it is 0."""
+    if q is None:
+        drafted = (p.ids == token).astype(p.dtype)
+    else:
+        drafted = q.at(p.ids) if isinstance(q, SparseLaw) else host(q)[p.ids]
+    return (scale * p.p - drafted).clip(min=0)
+
+
 def _beside(q: Any, p: Any, xp: Any) -> Any:
     """q where p lives: draft and target may be on different devices, or in different libraries."""
+    q = host(q) if isinstance(q, SparseLaw) else q
     return q if type(q) is type(p) and device(q) == device(p) else xp.asarray(q, device=device(p))

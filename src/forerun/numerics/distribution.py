@@ -11,7 +11,9 @@ tokens before it included. Each of top-k, top-p and min-p acts on the renormalis
 before it left. Ties go to the lower id. Temperature 0 is the point mass on the largest logit.
 
 V is the vocabulary. Works on NumPy arrays and torch tensors of any device, one row at a time, so
-that a row's law is bitwise the same alone and in a batch.
+that a row's law is bitwise the same alone and in a batch. What comes after the masks is done in C
+for float32 rows in NumPy, where the C library is there (`fused.py`); a law that is cut then comes
+as a `SparseLaw`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from forerun.errors import LawError
+from forerun.numerics import fused
+from forerun.numerics.sparse_law import SparseLaw
 from forerun.sampling import SamplingParams
 
 
@@ -44,19 +48,24 @@ class History:
         return [*self.ids, *self.path]
 
 
-@np.errstate(over="ignore")  # far below the largest logit, a quotient may well be −inf
 def law(logits: Any, params: SamplingParams, history: History) -> Any:
     """The law [V] of the next token, given logits [V] and the ids before it.
 
     Raises LawError if the logits hold NaN or +inf, or if no token is left.
     """
-    xp = array_namespace(logits)
-    l = _masked(_processed(logits, params, history, xp), params, history, xp)
+    l = _adjusted(logits, params, history)
+    return fused.law(l, params) if fused.serves(l) else defined_law(l, params)
+
+
+@np.errstate(over="ignore")  # far below the largest logit, a quotient may well be −inf
+def defined_law(l: Any, params: SamplingParams) -> Any:
+    """The law of logits that penalties, bias, processors and masks have gone over."""
+    xp = array_namespace(l)
     top = xp.max(l)
     if not bool(top < xp.inf):  # NaN too
-        raise LawError("the logits hold NaN or +inf")
+        raise LawError(fused.BAD_LOGITS)
     if not bool(top > -xp.inf):
-        raise LawError("no token is left: bans, bias or processors leave an empty support")
+        raise LawError(fused.NO_TOKEN)
     if params.temperature == 0:
         return _one_hot(xp.argmax(l), l, xp)
     w = xp.exp((l - top) / params.temperature)  # unnormalised, the largest is exactly 1
@@ -71,7 +80,20 @@ def law(logits: Any, params: SamplingParams, history: History) -> Any:
 
 def point_mass(token: int, like: Any) -> Any:
     """The law [V] of certainty, where `like` [V] lives."""
+    if fused.serves(like):
+        return SparseLaw.certain(token, len(like))
     return _one_hot(token, like, array_namespace(like))
+
+
+def _adjusted(logits: Any, params: SamplingParams, history: History) -> Any:
+    """The logits after the masks; they themselves where nothing is asked that would change them."""
+    masks = params.banned or history.output_length < params.min_tokens
+    changes = masks or params.logit_bias or params.uses_history
+    if not changes and fused.serves(logits):
+        return logits
+    xp = array_namespace(logits)
+    with np.errstate(over="ignore"):
+        return _masked(_processed(logits, params, history, xp), params, history, xp)
 
 
 def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -> Any:

@@ -27,6 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forerun.errors import KeyReuseError
+from forerun.numerics import fused
+from forerun.numerics.sparse_law import SparseLaw
 
 Float64Array = NDArray[np.float64]
 
@@ -120,12 +122,19 @@ class KeyedDraws:
         return inverse_cdf(law, self._uniform(key))
 
     def race(self, law: Any, path: tuple[int, ...], purpose: Purpose) -> int:
-        p = host(law)
-        support = np.flatnonzero(p)
-        if len(support) == 1:
-            return int(support[0])
-        noise = self.exponentials(self._position + len(path), int(support[-1]) + 1)
-        return int(support[np.argmin(noise[support] / p[support])])
+        position = self._position + len(path)
+        sparse = isinstance(law, SparseLaw)
+        p = law.p if sparse else host(law)
+        ids = law.ids if sparse else None
+        if ids is not None and len(ids) == 1:
+            return int(ids[0])
+        if fused.serves(p):
+            return fused.race(self._noise(position, 0, Purpose.RACE, 0), ids, p)
+        if ids is None:
+            ids = np.flatnonzero(p)
+            p = p[ids]
+        noise = self.exponentials(position, int(ids[-1]) + 1)
+        return int(ids[np.argmin(noise[ids] / p)])
 
     def coin(self, key: Key) -> float | None:
         return self._coins.get(key)
@@ -143,20 +152,27 @@ class KeyedDraws:
             raise KeyReuseError(
                 f"{purpose.name} of node {node} was drawn before in round {self._round}"
             )
-        u = float(uniforms(self._bits(self._round, node + 1, purpose, self.epoch, 1))[0])
+        of = (self._round, node + 1, purpose, self.epoch)
+        u = fused.uniform(self._noise(*of), 0)
+        if u is None:
+            u = float(uniforms(self._bits(*of, 1))[0])
         self._coins[key] = u
         return u
 
     def _bits(
         self, index: int, node: int, purpose: Purpose, epoch: int, count: int
     ) -> NDArray[np.uint64]:
-        key = np.array([self.seed & (2**64 - 1), self.seed >> 64], dtype=np.uint64)
-        counter = np.array(
-            [0, node << 8 | purpose, index, self.completion << 32 | epoch], dtype=np.uint64
-        )
+        words = self._noise(index, node, purpose, epoch)
+        key = np.array(words[:2], dtype=np.uint64)
+        counter = np.array([0, *words[2:]], dtype=np.uint64)
         # token id x is word x % 4 of the block after counter + x // 4 (NumPy steps, then reads)
         raw: NDArray[np.uint64] = np.random.Philox(key=key, counter=counter).random_raw(count)
         return raw
+
+    def _noise(self, index: int, node: int, purpose: Purpose, epoch: int) -> fused.Noise:
+        """Philox's key, and the upper three words of its counter."""
+        key = (self.seed & (2**64 - 1), self.seed >> 64)
+        return (*key, node << 8 | purpose, index, self.completion << 32 | epoch)
 
 
 def uniforms(bits: NDArray[np.uint64]) -> Float64Array:
@@ -170,6 +186,10 @@ def inverse_cdf(law: Any, u: float) -> int:
 
     Sums in float64, blocks first: a running sum over the vocabulary would cost ten times as much.
     """
+    if isinstance(law, SparseLaw):
+        sums = law.p.cumsum(dtype=np.float64)
+        above = int(sums.searchsorted(u * sums[-1], side="right"))
+        return int(law.ids[min(above, len(sums) - 1)])
     p = host(law)
     blocks = np.cumsum(np.add.reduceat(p, np.arange(0, len(p), _BLOCK), dtype=np.float64))
     goal = u * blocks[-1]

@@ -1,0 +1,58 @@
+"""A law that gives mass to few of V tokens: their ids in rising order, and their p.
+
+    SparseLaw(ids, p, V)      ids  3  17  90        p  .7  .2  .1        all else 0
+    SparseLaw.certain(17, V)  the point mass on 17
+
+What greedy, top-k, top-p and min-p leave is a few tokens of a vocabulary of 50,000 to 250,000; a
+law [V] would be written, and read again by every verifier, for its zeros. It reads like an array
+where one entry is asked for (`law[token]`), and becomes one where that is needed (`np.asarray`).
+
+What this module does not know: logits, randomness.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SparseLaw:
+    """`p[n]` of the tokens `ids[n]`, out of `size` tokens. Not to be changed."""
+
+    __slots__ = ("ids", "p", "size")
+
+    def __init__(self, ids: NDArray[np.integer], p: NDArray[np.floating], size: int) -> None:
+        self.ids, self.p, self.size = ids, p, size
+
+    @classmethod
+    def certain(cls, token: int, size: int) -> SparseLaw:
+        return cls(np.array([token], np.int32), np.ones(1, np.float32), size)
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.size,)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.p.dtype
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, token: int) -> float:
+        if not 0 <= token < self.size:
+            raise IndexError(f"token id {token} is not in 0 to {self.size - 1}")
+        at = int(self.ids.searchsorted(token))
+        return float(self.p[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
+
+    def at(self, ids: NDArray[np.integer]) -> NDArray[np.floating]:
+        """p of each of `ids`."""
+        places = np.minimum(self.ids.searchsorted(ids), len(self.ids) - 1)
+        return np.where(self.ids[places] == ids, self.p[places], self.p.dtype.type(0))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        whole = np.zeros(self.size, self.p.dtype if dtype is None else dtype)
+        whole[self.ids] = self.p
+        return whole
