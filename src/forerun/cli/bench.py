@@ -177,8 +177,8 @@ def bench(
 
 
 def _default(draft_model: str | None) -> list[str]:
-    """Plain and suffix of the first backend; with a draft model those that use it too."""
-    own = next(name for name, engine in ENGINES.items() if engine.peer is None)
+    """Plain and suffix of forerun's fast backend; with a draft model those that use it too."""
+    own = "native" if "native" in ENGINES else next(iter(ENGINES))
     modes = ["plain", "suffix"] + (["model", "suffix+model"] if draft_model else [])
     return [f"{own}:{mode}" for mode in modes]
 

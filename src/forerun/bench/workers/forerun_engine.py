@@ -57,9 +57,9 @@ class Engine:
         self._engines: dict[tuple[str, Any], Decoder] = {}
 
     def info(self) -> dict[str, Any]:
-        path = getattr(self.target, "path", None) or getattr(self.target, "isa", None)
         found = {"version": version("forerun"), "model": self.target.name}
-        return found | ({"path": str(path)} if path else {})
+        path = getattr(self.target, "path", None)  # the instructions that the backend uses
+        return found | ({} if path is None else {"path": str(path)})
 
     def generate(
         self,

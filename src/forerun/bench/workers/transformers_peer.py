@@ -58,6 +58,7 @@ class Engine:
         self, model: str, draft_model: str | None, threads: int, context: int, dtype: str
     ) -> None:
         torch.set_num_threads(threads)
+        transformers.utils.logging.disable_progress_bar()
         self.dtype = dtype
         self.target = self._load(model)
         self.draft = self._load(draft_model) if draft_model else None
@@ -128,7 +129,7 @@ class Engine:
                 start = perf_counter()
                 self.target(input_ids=new, past_key_values=cache)
                 seconds.append(perf_counter() - start)
-                cache.crop(len(ids))
+                cache.crop(-rows)
         return seconds
 
     def prompt(self, ids: list[int]) -> float:
