@@ -1,6 +1,6 @@
 """Cost of a round outside the model's pass: drafting, laws, verification, commit, trace. One core.
 
-    python benchmarks/overhead.py [--vocabulary 49152] [--tokens 400] [--num-draft 4]
+    python benchmarks/overhead.py [--vocabulary 49152] [--tokens 400] [--num-draft 4] [--numpy]
 
 The production engine copies a text with small changes, as when a file is edited, with the suffix
 drafter. The model is a fake that has the text by heart: `sure` gives the text's next token 0.97,
@@ -27,6 +27,7 @@ import forerun
 from forerun import decode
 from forerun.drafters import SuffixDrafter
 from forerun.models.base import Abilities, checked_path
+from forerun.numerics import fused
 
 PROMPT = 600  # tokens of the text that are the prompt
 BANK = 16  # rows of logits that take turns
@@ -166,7 +167,10 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--num-draft", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--numpy", action="store_true", help="do without the C library")
     options = parser.parse_args()
+    if options.numpy:
+        fused.functions = lambda: None
     rng = np.random.default_rng(0)
     text = text_ids(options.vocabulary, PROMPT + options.tokens + 100)
     models = {
@@ -186,8 +190,9 @@ def main() -> None:
     for (kind, case), runs in found.items():
         whole = [us for split, us, _, _ in runs if not split]
         stats = runs[0][3]
+        split = [parts for split, _, parts, _ in runs if split]
         parts = " ".join(
-            f"{part.removeprefix('_')} {statistics.median(r[2].get(part, 0) for r in runs if r[0]):.0f}"
+            f"{part.removeprefix('_')} {statistics.median(us.get(part, 0) for us in split):.0f}"
             for part in PARTS
         )
         print(
