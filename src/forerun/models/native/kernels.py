@@ -123,6 +123,27 @@ class Memory:
         weakref.finalize(self, lib.fr_free, self.address, size)
 
 
+class Arena:
+    """Memory for many matrices: in large pieces, since huge pages are what keeps reading quick."""
+
+    PIECE = 64 << 20
+
+    def __init__(self) -> None:
+        self._pieces: list[Memory] = []
+        self._left = 0
+
+    def take(self, size: int) -> int:
+        """The address of `size` bytes, aligned; they live as long as the arena."""
+        size = -(-size // 64) * 64
+        if size > self._left:
+            self._pieces.append(Memory(max(size, self.PIECE)))
+            self._left = self._pieces[-1].size
+        piece = self._pieces[-1]
+        address = (piece.address or 0) + piece.size - self._left
+        self._left -= size
+        return address
+
+
 class Pool:
     """Threads that share calls; one pool for each number of threads, used by all models."""
 
@@ -150,7 +171,9 @@ class Pool:
 class Matrix:
     """A tensor's packed copy: `rows` outputs of `width` inputs, with or without a bias."""
 
-    def __init__(self, kind: str, rows: int, width: int, blocks: Any, pool: Pool) -> None:
+    def __init__(
+        self, kind: str, rows: int, width: int, blocks: Any, pool: Pool, arena: Arena
+    ) -> None:
         lib = library()
         number = TYPES.index(kind)
         tile_bytes, scale_bytes = c_int64(), c_int64()
@@ -158,13 +181,12 @@ class Matrix:
         if self.size == 0:
             raise CapabilityError(f"a {kind} matrix of {rows} x {width} values cannot be packed")
         self.kind, self.rows, self.width = kind, rows, width
-        self._memory = Memory(self.size)
+        self._arena = arena
+        address = arena.take(self.size)
         blocks = np.ascontiguousarray(blocks)
-        lib.fr_pack(pool.address, number, rows, width, blocks.ctypes.data, self._memory.address)
+        lib.fr_pack(pool.address, number, rows, width, blocks.ctypes.data, address)
         self._bias: Any = None
-        self.c = CMatrix(
-            number, rows, width, -(-rows // LANES), tile_bytes, scale_bytes, self._memory.address
-        )
+        self.c = CMatrix(number, rows, width, -(-rows // LANES), tile_bytes, scale_bytes, address)
 
     def add_bias(self, bias: Any) -> None:
         """float32 [rows], added to every product."""

@@ -68,6 +68,7 @@ class Plan:
         self._file = file
         self._kept: list[Any] = []  # arrays that the plan points to
         self._matrices: dict[str, c.Matrix] = {}
+        self._arena = c.Arena()
         self._turns: dict[Rotation, _Turns] = {}
         graph = ARCHITECTURES[h.architecture](h)
         self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
@@ -152,7 +153,7 @@ class Plan:
     def _attention(self, op: Attend) -> Iterator[c.COperation]:
         h = self._h
         turns = self._turns.setdefault(op.rotation, _Turns(op.rotation, h.context, self._factors))
-        heads = {
+        heads: dict[str, Any] = {
             "layer": op.layer,
             "heads": h.heads,
             "kv_heads": h.kv_heads,
@@ -203,7 +204,9 @@ class Plan:
             tensor = self._file.tensors[name]
             rows, width = tensor.shape
             blocks = self._file.data(name)
-            self._matrices[name] = c.Matrix(tensor.type, rows, width, blocks, self._pool)
+            self._matrices[name] = c.Matrix(
+                tensor.type, rows, width, blocks, self._pool, self._arena
+            )
         return self._matrices[name]
 
     def _floats(self, name: str) -> Any:

@@ -15,7 +15,7 @@
 
 enum {
     SPINS_BEFORE_SLEEP = 20000, /* about 0.3 ms */
-    SPINS_BEFORE_YIELD = 4000,
+    SPINS_BEFORE_YIELD = 60000, /* about 1 ms: others may want the core a straggler waits for */
 };
 
 struct fr_pool {

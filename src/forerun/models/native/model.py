@@ -1,0 +1,267 @@
+"""GGUF files behind slots, on the CPU, without torch: the base install's backend.
+
+    model = NativeModel.load("model.gguf", threads=2)
+    model.path, model.weight_bytes, model.cache_bytes
+
+What a row gives depends on the tokens it sees alone: not on how many rows share a pass, on the tree
+it stands in, on other slots, on threads, or on the instruction path. So a verified token has the
+bits of a token decoded on its own.
+
+`plan.py` runs the kernels; without the C library, `reference.py` computes the same slowly in NumPy
+(with float activations where the kernels round them to 8 bits, so the two give different bits).
+
+What this module does not know: laws, proposals, text.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from forerun import clib
+from forerun.errors import CacheError, ModelFileError, OptionError, PromptError
+from forerun.models.base import Abilities, Step, checked_path
+from forerun.models.cores import usable_cores
+from forerun.models.gguf import read_gguf
+from forerun.models.native import plan
+from forerun.models.native.hyperparameters import read_hyperparameters
+from forerun.models.native.reference import Reference
+from forerun.models.native.rows import Runner, lay_out
+from forerun.sampling import is_whole
+
+if TYPE_CHECKING:
+    from typing import Self
+
+PAGE = 64  # tokens by which a slot's cache grows
+
+
+class NativeModel:
+    """A `Model` from a GGUF file.
+
+    path        the file
+    tokenizer   has `vocab_size` and `eos`; None for a model that knows only ids
+    name        default: the file's, without .gguf
+    eos         ids that end a text; default: the tokenizer's, else the file's
+    context     most tokens a slot can hold, if fewer than the file allows
+    max_memory  most bytes of cached keys and values; None: no limit
+    generation_defaults   recommended sampling; default: none
+    threads     None: the physical cores this process may use
+    kernels     an instruction path ("avx512", …), "numpy", or None: the best there is
+
+    ModelFileError or CapabilityError where the file cannot be run, naming tensor and type;
+    OptionError where `max_memory` has no room for one page, saying how much would have.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        tokenizer: Any = None,
+        name: str | None = None,
+        eos: int | Iterable[int] | None = None,
+        context: int | None = None,
+        max_memory: int | None = None,
+        generation_defaults: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+        kernels: str | None = None,
+    ) -> None:
+        self.file = Path(path)
+        if context is not None and not (is_whole(context) and context > 0):
+            raise OptionError(f"context must be at least 1, not {context!r}")
+        if max_memory is not None and not (is_whole(max_memory) and max_memory > 0):
+            raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory!r}")
+        file = read_gguf(path)
+        h = read_hyperparameters(file)
+        self.threads = usable_cores() if threads is None else threads
+        self._runner: Runner
+        if kernels is None and (why := clib.why_missing() or plan.why_not(h)):
+            warnings.warn(f"{self.file.name}: {why}", RuntimeWarning, stacklevel=2)
+            kernels = "numpy"
+        if kernels == "numpy":
+            self._runner = Reference(file, h)
+            self.path = "numpy"
+        else:
+            self._runner = fast = plan.Plan(file, h, threads=self.threads, path=kernels)
+            self.path = fast.path
+        self.tokenizer = tokenizer
+        self.name = name or self.file.name.removesuffix(".gguf")
+        self._embedded = h.vocabulary
+        self.vocab_size = h.vocabulary
+        if tokenizer is not None:
+            self.vocab_size = min(h.vocabulary, int(tokenizer.vocab_size))
+        self.eos = self._ending(eos, file.metadata)
+        self.context: int | None = h.context if context is None else min(context, h.context)
+        self.abilities = Abilities()
+        self.generation_defaults = dict(generation_defaults or {})
+        self.max_memory = max_memory
+        page = self._runner.bytes_per_cell * PAGE
+        if max_memory is not None and max_memory < page:
+            raise OptionError(
+                f"max_memory must be at least {page:,} bytes, the cache of {PAGE} tokens,"
+                f" not {max_memory:,}"
+            )
+        self._lengths: dict[int, int] = {}
+        self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        dtype: str = "float32",
+        device: str = "cpu",
+        cache_dir: Path | None = None,
+        **options: Any,
+    ) -> Self:
+        """For `load_model`. The weights' types are the file's, and the device is the CPU."""
+        del cache_dir
+        if device != "cpu":
+            raise OptionError(f"the native backend runs on the CPU, not on {device!r}")
+        if dtype != "float32":
+            raise OptionError(
+                f"the native backend computes as the file says; dtype {dtype} is for backend 'hf'"
+            )
+        if not Path(source).is_file():
+            raise ModelFileError(f"{source}: the native backend runs GGUF files; this is none")
+        return cls(source, **options)
+
+    def _ending(
+        self, eos: int | Iterable[int] | None, metadata: Mapping[str, Any]
+    ) -> frozenset[int]:
+        known: Any = eos
+        if known is None and self.tokenizer is not None:
+            known = self.tokenizer.eos or None
+        if known is None:
+            known = metadata.get("tokenizer.ggml.eos_token_id")
+        ids = [] if known is None else [known] if isinstance(known, int) else list(known)
+        if eos is not None and (bad := [i for i in ids if not 0 <= i < self.vocab_size]):
+            raise OptionError(f"eos {bad[0]} is not an id below vocab_size {self.vocab_size}")
+        return frozenset(int(i) for i in ids if 0 <= i < self.vocab_size)
+
+    @property
+    def cost_key(self) -> str:
+        """What the time of a pass depends on: file, kernels, threads."""
+        found = self.file.stat()
+        return (
+            f"{self.file.resolve()}:{found.st_size}:{found.st_mtime_ns}:{self.path}:{self.threads}"
+        )
+
+    @property
+    def weight_bytes(self) -> int | None:
+        """Bytes of the packed matrices; None where NumPy runs."""
+        return self._runner.weight_bytes if isinstance(self._runner, plan.Plan) else None
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes the cached keys and values take now."""
+        return self._runner.bytes_per_cell * sum(map(self._runner.cells, self._lengths))
+
+    def open(self) -> int:
+        slot = next(i for i in range(len(self._lengths) + 1) if i not in self._lengths)
+        self._lengths[slot] = 0
+        try:
+            self._reserve({slot: 1})
+        except CacheError:
+            del self._lengths[slot]
+            raise
+        return slot
+
+    def close(self, slot: int) -> None:
+        self.length(slot)
+        del self._lengths[slot]
+        self._last.pop(slot, None)
+        self._runner.reserve(slot, 0)
+
+    def length(self, slot: int) -> int:
+        if slot not in self._lengths:
+            raise CacheError(f"slot {slot} is not open; open slots: {sorted(self._lengths)}")
+        return self._lengths[slot]
+
+    def extend(self, steps: Sequence[Step]) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
+        """One pass; for each step logits [wanted, V], float32.
+
+        PromptError for ids that are out of range, CacheError where a slot would outgrow its context
+        or all slots the memory; then nothing changed.
+        """
+        for step in steps:
+            self._checked(step)
+        lengths = [self._lengths[step.slot] for step in steps]
+        totals = [before + len(step.tokens) for step, before in zip(steps, lengths)]
+        self._reserve({step.slot: total for step, total in zip(steps, totals)})
+        rows = lay_out(steps, lengths)
+        logits = self._runner.run(rows) if len(rows) else np.empty((0, self._embedded), np.float32)
+        if self.vocab_size < self._embedded:
+            logits = logits[:, : self.vocab_size]
+        found = []
+        start = 0
+        for step, before, total in zip(steps, lengths, totals):
+            self._last[step.slot] = (before, step)
+            self._lengths[step.slot] = total
+            found.append(logits[start : start + step.wanted])
+            start += step.wanted
+        return found
+
+    def _checked(self, step: Step) -> None:
+        total = self.length(step.slot) + len(step.tokens)
+        if self.context is not None and total > self.context:
+            raise CacheError(
+                f"slot {step.slot} would hold {total} tokens, its context is {self.context}"
+            )
+        if step.tokens and not 0 <= min(step.tokens) <= max(step.tokens) < self._embedded:
+            bad = next(t for t in step.tokens if not 0 <= t < self._embedded)
+            raise PromptError(
+                f"id {bad} is out of range; the model knows 0 to {self._embedded - 1}"
+            )
+        if not 0 <= step.wanted <= len(step.tokens):
+            raise OptionError(f"{step.wanted} rows of {len(step.tokens)} tokens")
+        if step.parents is not None and (
+            len(step.parents) != len(step.tokens)
+            or any(not -1 <= parent < i for i, parent in enumerate(step.parents))
+        ):
+            raise OptionError(
+                f"parents {tuple(step.parents)} are no tree: −1 or an earlier token each"
+            )
+
+    def _reserve(self, wanted: Mapping[int, int]) -> None:
+        """Room for so many tokens in each slot, by whole pages; CacheError with the figures."""
+        runner = self._runner
+        growth = {
+            slot: -(-tokens // PAGE) * PAGE
+            for slot, tokens in wanted.items()
+            if tokens > runner.cells(slot)
+        }
+        if not growth:
+            return
+        more = sum(cells - runner.cells(slot) for slot, cells in growth.items())
+        total = self.cache_bytes + more * runner.bytes_per_cell
+        if self.max_memory is not None and total > self.max_memory:
+            raise CacheError(
+                f"the caches of {len(self._lengths)} slots would take {total:,} bytes, "
+                f"max_memory is {self.max_memory:,}"
+            )
+        before = {slot: runner.cells(slot) for slot in growth}
+        try:
+            for slot, cells in growth.items():
+                runner.reserve(slot, cells)
+        except MemoryError as error:
+            for slot, cells in before.items():
+                runner.reserve(slot, cells)
+            raise CacheError(f"no memory for caches of {total:,} bytes") from error
+
+    def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
+        held = self.length(slot)
+        if path is not None:
+            if slot not in self._last:
+                raise CacheError(f"slot {slot} has no step whose path could be kept")
+            before, step = self._last[slot]
+            checked_path(path, step.parents, len(step.tokens), before, length)
+            if any(i != index for i, index in enumerate(path)):
+                self._runner.move(slot, before, path)
+        elif not 0 <= length <= held:
+            raise CacheError(f"slot {slot} holds {held} tokens and cannot keep {length}")
+        self._lengths[slot] = length
+        self._last.pop(slot, None)
