@@ -31,7 +31,8 @@ def run(system="a", repeat=0, item="i", later=10, seconds=1.0, **changes) -> Run
 
 
 def only(runs, system="a", baseline="a"):
-    (found,) = [s for s in summarise(runs, baseline) if s.system == system]
+    systems = list(dict.fromkeys([baseline, system]))
+    (found,) = [s for s in summarise(runs, systems) if s.system == system]
     return found
 
 
@@ -102,3 +103,10 @@ def test_what_an_engine_does_not_say_is_left_out():
 def test_same_text_counts_answers_with_equal_digests():
     runs = [run("a"), run("b"), run("a", item="j"), run("b", item="j", digest="y")]
     assert only(runs, "b").same_text == 0.5
+
+
+def test_summaries_stand_in_the_order_of_systems():
+    runs = [run("b"), run("a"), run("b", workload="v"), run("a", sampling="s")]
+    assert [(s.workload, s.sampling, s.system) for s in summarise(runs, ["a", "b"])] == [
+        ("w", "greedy", "a"), ("w", "greedy", "b"), ("v", "greedy", "b"), ("w", "s", "a"),
+    ]  # fmt: skip

@@ -41,7 +41,13 @@ def record(**changes) -> Record:
         failures={"third": "it has none"},
     )
     return Record(
-        **{"plan": plan, "engines": {"hf": {"version": "1"}}, "runs": runs, "passes": passes}
+        **{
+            "plan": plan,
+            "complete": True,
+            "engines": {"hf": {"version": "1"}},
+            "runs": runs,
+            "passes": passes,
+        }
         | changes
     )
 
@@ -73,6 +79,8 @@ def test_markdown_tells_of_interruption_and_failures():
     text = report.to_markdown(record(interrupted=True, failures={"hf:suffix": "it fell"}))
     assert "**The run was interrupted" in text
     assert "**hf:suffix failed and is left out from there on:** it fell" in text
+    assert "has not come to its end" in report.to_markdown(record(complete=False))
+    assert "has not come" not in text
 
 
 def test_json_has_everything(tmp_path):

@@ -42,6 +42,7 @@ def test_systems_take_turns_on_each_item(engines, model, data):
         ("fake:plain", "c/0"), ("fake:fast", "c/0"), ("fake:plain", "c/2"), ("fake:fast", "c/2"),
     }  # fmt: skip
     assert not record.failures
+    assert record.complete
 
 
 def test_samplings_seeds_and_drafted_tokens_reach_the_engine(engines, model, data):
@@ -77,6 +78,7 @@ def test_an_interrupted_run_keeps_what_there_was(engines, model, data):
         plan(data, ["fake:plain"]), progress=progress, save=lambda r: saved.append(len(r.runs))
     )
     assert record.interrupted
+    assert not record.complete
     assert len(record.runs) == 3
     assert saved == [0, 1, 2, 3, 3]
 

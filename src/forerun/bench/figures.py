@@ -114,15 +114,18 @@ class Summary:
         return dataclasses.asdict(self)
 
 
-def summarise(runs: Sequence[Run], baseline: str) -> list[Summary]:
-    """One summary for each (workload, sampling, system), in the order they first ran in.
+def summarise(runs: Sequence[Run], systems: Sequence[str]) -> list[Summary]:
+    """One summary for each workload, sampling, and system: those in the order they first ran in,
+    systems in the order given. The first system is the baseline of ratios.
 
     Only repeats that are whole count for a ratio: those in which both systems ran the same items.
     """
-    keys = dict.fromkeys((r.workload, r.sampling, r.system) for r in runs)
+    workloads = dict.fromkeys((r.workload, r.sampling) for r in runs)
+    ran = {(r.workload, r.sampling, r.system) for r in runs}
+    keys = [(*w, name) for w in workloads for name in systems if (*w, name) in ran]
     grouped = {key: [r for r in runs if (r.workload, r.sampling, r.system) == key] for key in keys}
     return [
-        _summary(key, group, grouped.get((key[0], key[1], baseline), []))
+        _summary(key, group, grouped.get((key[0], key[1], systems[0]), []))
         for key, group in grouped.items()
     ]
 

@@ -66,4 +66,5 @@ class Record:
     failures: dict[str, str] = field(default_factory=dict)  # system or engine -> why
     runs: list[Run] = field(default_factory=list)
     passes: Passes | None = None
+    complete: bool = False  # the run has come to its end
     interrupted: bool = False

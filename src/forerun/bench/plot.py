@@ -48,7 +48,9 @@ def draw(record: Record, folder: Path) -> Path | None:
 def _speeds(axes: Any, record: Record) -> None:
     """A group of bars for each workload and sampling; lines show the range over repeats."""
     summaries = [
-        s for s in summarise(record.runs, record.plan.systems[0].name) if s.decode is not None
+        s
+        for s in summarise(record.runs, [system.name for system in record.plan.systems])
+        if s.decode is not None
     ]
     groups = list(dict.fromkeys((s.workload, s.sampling) for s in summaries))
     names = list(dict.fromkeys(s.system for s in summaries))

@@ -35,6 +35,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "forerun": version("forerun"),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "machine": machine() | {"load_before": record.load},
+        "complete": record.complete,
         "interrupted": record.interrupted,
         "settings": {
             "model": plan.model,
@@ -51,7 +52,9 @@ def to_dict(record: Record) -> dict[str, Any]:
         },
         "engines": record.engines,
         "failures": record.failures,
-        "summary": [s.to_dict() for s in summarise(record.runs, plan.systems[0].name)],
+        "summary": [
+            s.to_dict() for s in summarise(record.runs, [system.name for system in plan.systems])
+        ],
         "passes": record.passes.to_dict() if record.passes is not None else None,
         "runs": [dataclasses.asdict(run) for run in record.runs],
     }
@@ -84,6 +87,8 @@ def to_markdown(record: Record) -> str:
         lines += [f"The machine was busy before the run began: a load of {record.load:.1f}.", ""]
     if record.interrupted:
         lines += ["**The run was interrupted: this is what there was.**", ""]
+    elif not record.complete:
+        lines += ["**The run has not come to its end: this is what there is so far.**", ""]
     for name, why in record.failures.items():
         lines += [f"**{name} failed and is left out from there on:** {why}", ""]
     for name, said in record.engines.items():
@@ -92,7 +97,7 @@ def to_markdown(record: Record) -> str:
     if record.passes is not None:
         first = plan.systems[0].engine.name
         lines += _passes(record.passes, first)
-    summaries = summarise(record.runs, plan.systems[0].name)
+    summaries = summarise(record.runs, [system.name for system in plan.systems])
     for workload, sampling in dict.fromkeys((s.workload, s.sampling) for s in summaries):
         chosen = [s for s in summaries if (s.workload, s.sampling) == (workload, sampling)]
         lines += _workload(workload, sampling, chosen, plan.systems[0].name)

@@ -88,6 +88,7 @@ def run(
                 progress(number, len(steps), what)
                 _one(plan, record, processes, step, number, tokenizer)
                 save(record)
+            record.complete = True
             progress(len(steps), len(steps), "done")
         except KeyboardInterrupt:
             record.interrupted = True

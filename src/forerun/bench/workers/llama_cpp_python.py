@@ -114,6 +114,6 @@ class Engine:
     def _llama(self, *, lookup: bool) -> tuple[Any, Watch]:
         if lookup not in self._made:
             drafter = LlamaPromptLookupDecoding() if lookup else None
-            llama = llama_cpp.Llama(**self._settings, draft_model=drafter)
+            llama = llama_cpp.Llama(**self._settings, draft_model=drafter, logits_all=lookup)
             self._made[lookup] = llama, Watch(llama)
         return self._made[lookup]
