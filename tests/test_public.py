@@ -42,8 +42,8 @@ def test_no_unknown_attributes():
 def test_signatures():
     assert signature(forerun.load) == (
         "(model, drafter=None, *, draft_model=None, verifier='auto', num_draft='auto', "
-        "max_batch=8, trace_heads=False, dtype='float32', device='cpu', threads=None, context=None, "
-        "max_memory=None, cache=None, progress=None)"
+        "max_batch=8, trace_heads=False, backend='auto', dtype='float32', device='cpu', "
+        "threads=None, context=None, max_memory=None, cache=None, progress=None)"
     )
     assert signature(Engine) == (
         "(target, drafter=None, *, verifier='auto', num_draft='auto', max_batch=8, "

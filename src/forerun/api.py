@@ -25,6 +25,7 @@ def load(
     num_draft: int | Literal["auto"] = AUTO,
     max_batch: int = 8,
     trace_heads: bool = False,
+    backend: str = "auto",
     dtype: str = "float32",
     device: str = "cpu",
     threads: int | None = None,
@@ -38,6 +39,8 @@ def load(
     drafter      "ngram", "suffix", "model" (needs draft_model), several of them joined by + such as
                  "suffix+model", a Drafter, or None: plain decoding
     draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
+    backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
+                 files unless another dtype or device is asked for
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
     cache        folder for fetched and converted models, and for measured costs; None: the user's
                  cache folder
@@ -46,6 +49,7 @@ def load(
     The rest is as in `Engine`. Raises what `load_model` and `Engine` raise.
     """
     settings: dict[str, Any] = {
+        "backend": backend,
         "dtype": dtype,
         "device": device,
         "threads": threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 import subprocess
@@ -33,7 +34,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         asked.update(options, source=source)
         return "the model"
 
-    monkeypatch.setitem(load.BACKENDS, "hf", lambda device: backend)  # type: ignore[arg-type, return-value]
+    for name in load.BACKENDS:
+        made = functools.partial(backend, backend=name)
+        monkeypatch.setitem(load.BACKENDS, name, lambda device, made=made: made)  # type: ignore[arg-type, misc]
     return asked
 
 
@@ -51,6 +54,7 @@ def test_a_folder_without_tokenizer_files_knows_only_ids(
     assert load.load_model(folder, **options) == "the model"
     assert loaded == options | {
         "source": folder,
+        "backend": "hf",
         "tokenizer": None,
         "name": None,
         "device": "cpu",
@@ -179,14 +183,19 @@ def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("something was fetched"))
 
 
-@pytest.mark.parametrize("name", ["smollm2", "org/name"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("smollm2", {"backend": "hf"}), ("smollm2", {"dtype": "bfloat16"}), ("org/name", {})],
+)
 @pytest.mark.usefixtures("nothing_is_fetched")
-def test_without_torch_nothing_is_fetched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_nothing_is_fetched(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in [m for m in sys.modules if m.startswith("forerun.models.hf")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'forerun\[hf\]'"):
-        load.load_model(name)
+        load.load_model(name, **options)
     with pytest.raises(UnknownNameError, match="did you mean 'smollm2'"):
         load.load_model("smolm2")
 
@@ -205,6 +214,52 @@ def test_without_torch_nothing_is_fetched(name: str, monkeypatch: pytest.MonkeyP
 def test_impossible_options_fetch_nothing(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         load.load_model("smollm2", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "backend"),
+    [
+        ({}, "native"),
+        ({"backend": "native"}, "native"),
+        ({"backend": "hf"}, "hf"),
+        ({"dtype": "bfloat16"}, "hf"),
+        ({"device": "cuda:1"}, "hf"),
+    ],
+)
+def test_gguf_files_go_to_the_native_backend_unless_it_lacks_what_is_asked(
+    options: dict[str, Any],
+    backend: str,
+    tmp_path: Path,
+    loaded: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "a.gguf"
+    file.touch()
+    monkeypatch.setattr(load, "find", lambda name, **_: (file, None))
+    load.load_model(file, **options)
+    assert loaded["backend"] == backend
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "cuda"}, "the native backend runs on the CPU, not on 'cuda'; 'hf' may"),
+        ({"dtype": "bfloat16"}, "computes as the file says; dtype bfloat16 is for backend 'hf'"),
+    ],
+)
+def test_what_the_native_backend_does_not_do(
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.gguf"
+    file.touch()
+    monkeypatch.setattr(load, "find", lambda name, **_: (file, None))
+    with pytest.raises(OptionError, match=message):
+        load.load_model(file, backend="native", **options)
+
+
+def test_the_native_backend_runs_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="the native backend runs GGUF files; this is none"):
+        load.load_model(model_folder(tmp_path), backend="native")
 
 
 def test_the_dtypes_are_the_backends() -> None:

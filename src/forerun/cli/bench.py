@@ -17,7 +17,6 @@ from forerun.bench.plan import SAMPLINGS, Plan, Record
 from forerun.bench.runner import run
 from forerun.bench.systems import ENGINES, System, parse
 from forerun.bench.workloads import WORKLOADS, named
-from forerun.models.cores import usable_cores
 from forerun.cli.interrupts import INTERRUPTED
 from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from forerun.cli.options import DEVICE, DTYPE, THREADS, Settings
+from forerun.cli.options import BACKEND, DEVICE, DTYPE, THREADS, Settings
 from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
 from forerun.cli.values import size_text, whole
 from forerun.models import store
-from forerun.models.cost import backend, target_seconds
+from forerun.models.cost import backend as backend_of
+from forerun.models.cost import target_seconds
 from forerun.models.load import load_model
 
 app = typer.Typer(
@@ -86,6 +87,7 @@ def cost(
     name: Annotated[
         str, typer.Argument(metavar="NAME|PATH", help="A model, as -m takes it elsewhere.")
     ],
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help=BACKEND)] = "auto",
     dtype: Annotated[str, typer.Option("--dtype", metavar="NAME", help=DTYPE)] = "float32",
     device: Annotated[str, typer.Option("--device", metavar="NAME", help=DEVICE)] = "cpu",
     threads: Annotated[
@@ -105,7 +107,7 @@ def cost(
     again for another version, processor, file or number of threads.
     """
     screen = Screen(no_color=no_color)
-    settings = Settings(model=name, dtype=dtype, device=device, threads=threads)
+    settings = Settings(model=name, backend=backend, dtype=dtype, device=device, threads=threads)
     settings.check()
     with screen.working(f"loading {name}") as fetched:
         loading = settings.loading()
@@ -116,7 +118,7 @@ def cost(
         found = {
             "seconds": {str(n): s for n, s in enumerate(seconds, start=1)},
             "model": model.name,
-            "backend": backend(model),
+            "backend": backend_of(model),
             "threads": loading["threads"],
         }
         typer.echo(json_.dumps(found, ensure_ascii=False))

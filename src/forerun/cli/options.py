@@ -42,6 +42,7 @@ _MODEL, _LAW = "Model", "Sampling"
 _END, _OUT = "Ending", "Output"
 DTYPE = "Numbers the model computes in: float32, bfloat16 or float64."
 DEVICE = "Where the model runs: cpu or cuda."
+BACKEND = "native (GGUF files, on the CPU) or hf (transformers). \\[default: native where it can]"
 THREADS = "Threads of a pass. \\[default: the physical cores this process may use]"
 _OWN = "\\[default: the model's own, else {}]"
 
@@ -55,6 +56,9 @@ class Settings:
         _MODEL, "-m", "--model", metavar="NAME|PATH",
         help="A named model, a GGUF file, a model folder, or a hub id.",
     )] = "smollm2"
+    backend: Annotated[str, _option(
+        _MODEL, "--backend", metavar="NAME", help=BACKEND,
+    )] = "auto"
     dtype: Annotated[str, _option(
         _MODEL, "--dtype", metavar="NAME",
         help=DTYPE,
@@ -234,6 +238,7 @@ class Settings:
         """Keywords of `load_model`."""
         limit = self.max_memory
         return {
+            "backend": self.backend,
             "dtype": self.dtype,
             "device": self.device,
             "threads": usable_cores() if self.threads is None else self.threads,

@@ -5,9 +5,10 @@
     load_model("checkpoints/tiny/")       a folder with config.json, as transformers saves it
     load_model("org/name")                a model of the Hugging Face hub
 
-In this order; what exists as a file or folder is never taken for a hub id. Backends are imported
-when they are needed, not before; and nothing is fetched before it is known that the backend is
-there and can do what is asked.
+In this order; what exists as a file or folder is never taken for a hub id. GGUF files, named models
+among them, go to the native backend unless another dtype or device is asked for; everything else to
+transformers. Backends are imported when they are needed, not before; and nothing is fetched before
+it is known that the backend is there and can do what is asked.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from forerun.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from forerun.models.base import Model
 
+AUTO = "auto"
 DTYPES = ("float32", "bfloat16", "float64")
 
 _KINDS = (
@@ -44,25 +46,28 @@ def load_model(
     max_memory: int | None = None,
     cache: Path | None = None,
     progress: store.Progress | None = None,
-    backend: str = "hf",
+    backend: str = AUTO,
 ) -> Model:
     """A model with its tokenizer, ready to run.
 
     `threads` (None: the backend's choice), `context` (tokens; None: all the model can), and
-    `max_memory` (bytes of cache) go to the backend. `cache` is the folder forerun keeps its files
-    in (None: the user's cache), and `progress(done, total)` follows a fetch, in bytes.
+    `max_memory` (bytes of cache) go to the backend: "native", "hf", or "auto". `cache` is the
+    folder forerun keeps its files in (None: the user's cache), and `progress(done, total)` follows
+    a fetch, in bytes.
 
     OptionError for options that the backend does not have; MissingExtraError where its libraries
     are missing; UnknownNameError for a name that is none of the four; ModelFileError for a file or
     folder that is not a model; FetchError if a named or hub model cannot be fetched.
     """
-    if backend not in BACKENDS:
-        raise UnknownNameError.of("backend", backend, BACKENDS)
+    if backend not in (AUTO, *BACKENDS):
+        raise UnknownNameError.of("backend", backend, (AUTO, *BACKENDS))
     if dtype not in DTYPES:
         raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     checked_threads(threads)
     name = os.fspath(name_or_path)
-    _meant(name)
+    meant = _meant(name)
+    if backend == AUTO:
+        backend = _fitting(meant, dtype, device)
     load = BACKENDS[backend](device)
     source, tokenizer = find(name, cache=cache, progress=progress)
     named = store.NAMED.get(name)
@@ -78,6 +83,12 @@ def load_model(
         max_memory=max_memory,
         cache_dir=cache,
     )
+
+
+def _fitting(meant: Path | str, dtype: str, device: str) -> str:
+    """The backend for what is meant: the native one for GGUF files where it does what is asked."""
+    gguf = meant in store.NAMED if isinstance(meant, str) else meant.is_file()
+    return "native" if gguf and dtype == "float32" and device == "cpu" else "hf"
 
 
 def checked_threads(threads: int | None) -> None:
@@ -163,6 +174,16 @@ def _neighbours(path: Path) -> str:
     return f"; {path.parent} holds {', '.join(files[:8])}" if files else ""
 
 
+def _native(device: str) -> Callable[..., Model]:
+    from forerun.models.native.model import NativeModel
+
+    if device != "cpu":
+        raise OptionError(
+            f"the native backend runs on the CPU, not on {device!r}: use backend 'hf'"
+        )
+    return NativeModel.load
+
+
 def _hf(device: str) -> Callable[..., Model]:
     from forerun.models.hf import HFModel
     from forerun.models.hf_load import checked_device
@@ -171,6 +192,9 @@ def _hf(device: str) -> Callable[..., Model]:
     return HFModel.load
 
 
-BACKENDS: dict[str, Callable[[str], Callable[..., Model]]] = {"hf": _hf}
+BACKENDS: dict[str, Callable[[str], Callable[..., Model]]] = {
+    "native": _native,
+    "hf": _hf,
+}
 """Backends by name. Each is asked for a device first, and raises where it or its own libraries are
 not there; what it returns gets the source, its tokenizer, and `load_model`'s options."""

@@ -27,6 +27,7 @@ from forerun.errors import CacheError, ModelFileError, OptionError, PromptError
 from forerun.models.base import Abilities, Step, checked_path
 from forerun.models.cores import usable_cores
 from forerun.models.gguf import read_gguf
+from forerun.models.load import checked_threads
 from forerun.models.native import plan
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
@@ -74,6 +75,7 @@ class NativeModel:
             raise OptionError(f"context must be at least 1, not {context!r}")
         if max_memory is not None and not (is_whole(max_memory) and max_memory > 0):
             raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory!r}")
+        checked_threads(threads)
         file = read_gguf(path)
         h = read_hyperparameters(file)
         self.threads = usable_cores() if threads is None else threads
@@ -117,10 +119,8 @@ class NativeModel:
         cache_dir: Path | None = None,
         **options: Any,
     ) -> Self:
-        """For `load_model`. The weights' types are the file's, and the device is the CPU."""
-        del cache_dir
-        if device != "cpu":
-            raise OptionError(f"the native backend runs on the CPU, not on {device!r}")
+        """For `load_model`, which asks for no other device, and keeps nothing in a cache folder."""
+        del device, cache_dir
         if dtype != "float32":
             raise OptionError(
                 f"the native backend computes as the file says; dtype {dtype} is for backend 'hf'"

@@ -1,6 +1,8 @@
-/* Runs a plan: for each operation the threads take items of work, and wait for each other.
+/* Runs a plan: for each operation the threads take items of work until all of them are done.
 
-   Items are independent and write to places of their own, so who takes which changes nothing. */
+   Items are independent and write to places of their own, so who takes which changes nothing. What
+   is waited for is work, not threads: one that the system has put aside delays the others only if
+   it holds an item. */
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,14 +11,14 @@
 #include "kernels.h"
 #include "pool.h"
 
-typedef struct { _Alignas(64) _Atomic int next; } counter;
+typedef struct { _Alignas(64) _Atomic int taken; _Alignas(64) _Atomic int done; } counter;
 
 struct fr_model {
     fr_op *ops;
     int count, buffers, max_rows, layers, kv_heads, head_width;
     fr_buffer *buffer;
     int64_t *bytes; /* of each buffer's floats and records */
-    counter *taken;
+    counter *items; /* of each operation in the pass that runs */
 };
 
 /* A pass as the threads see it. */
@@ -51,8 +53,8 @@ fr_model *fr_model_new(const fr_op *ops, int count, const int32_t *widths, int b
     m->ops = malloc((size_t)count * sizeof *ops);
     m->buffer = calloc((size_t)buffers, sizeof *m->buffer);
     m->bytes = calloc(2 * (size_t)buffers, sizeof *m->bytes);
-    m->taken = fr_alloc(count * (int64_t)sizeof *m->taken);
-    int failed = !m->ops || !m->buffer || !m->bytes || !m->taken;
+    m->items = fr_alloc(count * (int64_t)sizeof *m->items);
+    int failed = !m->ops || !m->buffer || !m->bytes || !m->items;
     if (!failed) memcpy(m->ops, ops, (size_t)count * sizeof *ops);
     for (int i = 0; i < buffers && !failed; i++) {
         fr_buffer *b = &m->buffer[i];
@@ -81,7 +83,7 @@ void fr_model_free(fr_model *m) {
     free(m->ops);
     free(m->buffer);
     free(m->bytes);
-    fr_free(m->taken, m->count * (int64_t)sizeof *m->taken);
+    fr_free(m->items, m->count * (int64_t)sizeof *m->items);
     free(m);
 }
 
@@ -263,11 +265,12 @@ static void share(void *given, int thread) {
     int threads = fr_pool_threads(g->pool);
     for (int i = 0; i < g->model->count; i++) {
         const fr_op *op = &g->model->ops[i];
+        counter *counts = &g->model->items[i];
         int items = items_of(g, op), chunk = 1;
         if (op->kind == FR_LINEAR || op->kind == FR_GATED || op->kind == FR_ROTATE)
             chunk = items / (threads * 8) + 1; /* neighbours, so that memory is read in order */
         for (;;) {
-            int from = atomic_fetch_add(&g->model->taken[i].next, chunk);
+            int from = atomic_fetch_add(&counts->taken, chunk);
             if (from >= items) break;
             int to = from + chunk < items ? from + chunk : items;
             for (int item = from; item < to; item++) {
@@ -280,8 +283,9 @@ static void share(void *given, int thread) {
                     case FR_ATTEND: attend(g, op, item, thread); break;
                 }
             }
+            atomic_fetch_add(&counts->done, to - from);
         }
-        fr_pool_barrier(g->pool);
+        fr_pool_wait(&counts->done, items);
     }
 }
 
@@ -319,7 +323,10 @@ int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass
     if (g.run_start && g.scores) {
         g.run_item = g.run_start + pass->rows + 1;
         find_runs(&g);
-        for (int i = 0; i < model->count; i++) atomic_store(&model->taken[i].next, 0);
+        for (int i = 0; i < model->count; i++) {
+            atomic_store(&model->items[i].taken, 0);
+            atomic_store(&model->items[i].done, 0);
+        }
         fr_pool_run(pool, share, &g);
     }
     int failed = !g.run_start || !g.scores;

@@ -53,7 +53,7 @@ static void philox(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t 
 }
 
 static double uniform(uint64_t word) {
-    double u = ((double)(word >> 11) + 0.5) * 0x1p-53;
+    double u = ((double)(int64_t)(word >> 11) + 0.5) * 0x1p-53;
     return u < 1 - 0x1p-53 ? u : 1 - 0x1p-53; /* the topmost would round to 1 */
 }
 
@@ -65,20 +65,19 @@ double fr_uniform(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t c
 
 int64_t fr_race(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t c3,
                 const int32_t *ids, const float *p, int64_t count) {
-    uint64_t words[4], known = UINT64_MAX; /* the block that `words` are of */
     int64_t winner = -1;
     double least = INFINITY;
-    for (int64_t i = 0; i < count; i++) {
-        if (!(p[i] > 0)) continue;
-        uint64_t id = ids ? (uint64_t)ids[i] : (uint64_t)i;
-        if (id / 4 != known) philox(k0, k1, c1, c2, c3, known = id / 4, words);
-        double u = uniform(words[id % 4]), mass = (double)p[i];
-        if (u > least * mass * (1 + 0x1p-40)) continue; /* E cannot be less than u, but for rounding */
-        double time = -log1p(-u) / mass;
-        if (time < least) {
-            least = time;
-            winner = i;
-        }
+    for (int64_t i = 0; i < count;) {
+        uint64_t words[4], block = (uint64_t)(ids ? ids[i] : i) / 4;
+        philox(k0, k1, c1, c2, c3, block, words);
+        do {
+            double u = uniform(words[(ids ? ids[i] : i) % 4]), mass = (double)p[i];
+            /* E ≥ u but for rounding; and p = 0 never wins */
+            if (!(u > least * mass * (1 + 0x1p-40)) && mass > 0) {
+                double time = -log1p(-u) / mass;
+                if (time < least) least = time, winner = i;
+            }
+        } while (++i < count && (ids ? (uint64_t)ids[i] / 4 == block : i % 4 != 0));
     }
     return winner;
 }

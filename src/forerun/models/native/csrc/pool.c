@@ -15,7 +15,7 @@
 
 enum {
     SPINS_BEFORE_SLEEP = 20000, /* about 0.3 ms */
-    SPINS_BEFORE_YIELD = 60000, /* about 1 ms: others may want the core a straggler waits for */
+    SPINS_BEFORE_YIELD = 4000,  /* about 0.06 ms: a straggler may want this core */
 };
 
 struct fr_pool {
@@ -32,8 +32,6 @@ struct fr_pool {
     _Alignas(64) _Atomic unsigned calls;
     _Alignas(64) _Atomic int sleeping;
     _Alignas(64) _Atomic int running;
-    _Alignas(64) _Atomic int arrived;
-    _Alignas(64) _Atomic unsigned passed; /* barriers */
 };
 
 typedef struct { fr_pool *pool; int thread; unsigned calls; } start;
@@ -96,7 +94,6 @@ static void start_threads(fr_pool *pool) {
     pool->started = 1;
     atomic_store(&pool->sleeping, 0);
     atomic_store(&pool->running, 0);
-    atomic_store(&pool->arrived, 0);
     for (int i = 1; i < pool->wanted; i++) {
         start *given = malloc(sizeof *given);
         if (!given) return;
@@ -157,7 +154,7 @@ void fr_pool_run(fr_pool *pool, fr_job job, void *argument) {
     mode before = exact_mode();
     if (pool->started > 1) call(pool, job, argument);
     job(argument, 0);
-    for (int i = 0; atomic_load(&pool->running); i++) {
+    for (int i = 0; atomic_load(&pool->running) > 0; i++) {
         if (i < SPINS_BEFORE_YIELD) relax();
         else sched_yield();
     }
@@ -165,15 +162,8 @@ void fr_pool_run(fr_pool *pool, fr_job job, void *argument) {
     pthread_mutex_unlock(&pool->turn);
 }
 
-void fr_pool_barrier(fr_pool *pool) {
-    if (pool->started == 1) return;
-    unsigned seen = atomic_load(&pool->passed);
-    if (atomic_fetch_add(&pool->arrived, 1) == pool->started - 1) {
-        atomic_store(&pool->arrived, 0);
-        atomic_fetch_add(&pool->passed, 1);
-        return;
-    }
-    for (int i = 0; atomic_load(&pool->passed) == seen; i++) {
+void fr_pool_wait(const _Atomic int *done, int all) {
+    for (int i = 0; atomic_load(done) < all; i++) {
         if (i < SPINS_BEFORE_YIELD) relax();
         else sched_yield();
     }

@@ -10,7 +10,7 @@ typedef void (*fr_job)(void *argument, int thread);
 /* Runs the job on all threads and returns when all are done. Calls from several threads queue. */
 void fr_pool_run(fr_pool *pool, fr_job job, void *argument);
 int fr_pool_threads(const fr_pool *pool);
-/* Within a job: waits until every thread of the pool has come here. */
-void fr_pool_barrier(fr_pool *pool);
+/* Within a job: waits until the counter has come to `all`. */
+void fr_pool_wait(const _Atomic int *done, int all);
 
 #endif

@@ -37,6 +37,10 @@ static void quantise_row(const float *x, int width, fr_record *records, int step
         float largest = folded(vf_max(vf_abs(a), vf_abs(b)), 1);
         /* 0 · x is 0 but for infinities and NaN, which the codes cannot hold: the scale does */
         float bad = folded(vf_add(vf_mul(a, vf_set(0)), vf_mul(b, vf_set(0))), 0);
+        if (!(bad == 0 && largest >= 0x1p-119f)) { /* below it, 1 / scale may not be a float */
+            a = b = vf_set(0);
+            largest = 0;
+        }
         float inverse = largest > 0 ? 127.0f / largest : 0;
         vi low = vf_round(vf_mul(a, vf_set(inverse))), high = vf_round(vf_mul(b, vf_set(inverse)));
         vi_store_i8(records->codes, low);
