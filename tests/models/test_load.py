@@ -243,7 +243,7 @@ def test_gguf_files_go_to_the_native_backend_unless_it_lacks_what_is_asked(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "cuda"}, "the native backend runs on the CPU, not on 'cuda'; 'hf' may"),
+        ({"device": "cuda"}, "the native backend runs on the CPU, not on 'cuda': use backend 'hf'"),
         ({"dtype": "bfloat16"}, "computes as the file says; dtype bfloat16 is for backend 'hf'"),
     ],
 )
