@@ -191,11 +191,11 @@ def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tu
     where a verifier asks for it, and a chain is cut behind a draft that has none (as far as the
     block verifier looks ahead) or that ends the text. After an end comes that end, for ever.
     """
-    tree = proposal.tree
+    tree, end_ids = proposal.tree, g.params.end_ids
     laws: list[Any] = []
     for node, row in zip(range(ROOT, len(tree)), logits, strict=True):
         path = tree.path_tokens(node)
-        ended = bool(path) and path[-1] in g.params.end_ids
+        ended = bool(path) and path[-1] in end_ids
         try:
             history = History(g.ids, g.prompt_length, path)
             laws.append(point_mass(path[-1], row) if ended else law(row, g.params, history))
@@ -210,13 +210,14 @@ def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tu
 def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
     """Append the accepted tokens and the next one, up to the first that ends the text."""
     accepted = [int(proposal.tree.tokens[node]) for node in verdict.path]
+    end_ids = g.params.end_ids
     kinds: list[Kind] = []
     for token in [*accepted, verdict.token]:
         kinds.append("accepted" if len(kinds) < len(accepted) else verdict.kind)
         g.ids.append(token)
         may_stop = len(g.ids) - g.prompt_length >= g.params.min_tokens
         stopped = g.follower is not None and g.follower.push(token, may_stop=may_stop)
-        if stopped or token in g.params.end_ids:
+        if stopped or token in end_ids:
             g.finish_reason = "stop"
         elif len(g.ids) >= g.limit:
             g.finish_reason = "length"

@@ -63,7 +63,7 @@ def law(l: Any, params: SamplingParams, path: bytes | None = None) -> Any:
     An array [V], or a SparseLaw where params cut it. `path` names an instruction path, for tests.
     """
     c: Any = functions()
-    l = np.ascontiguousarray(l)
+    l = l if l.flags.c_contiguous else l.copy()
     size, at = len(l), l.ctypes.data
     if params.temperature == 0:
         return SparseLaw.certain(_checked(c.fr_argmax(path, at, size)), size)

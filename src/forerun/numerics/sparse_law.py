@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_ONE = np.ones(1, np.float32)
+_ONE.flags.writeable = False
+
 
 class SparseLaw:
     """`p[n]` of the tokens `ids[n]`, out of `size` tokens. Not to be changed."""
@@ -28,7 +31,7 @@ class SparseLaw:
 
     @classmethod
     def certain(cls, token: int, size: int) -> SparseLaw:
-        return cls(np.array([token], np.int32), np.ones(1, np.float32), size)
+        return cls(np.array([token], np.int32), _ONE, size)
 
     @property
     def shape(self) -> tuple[int]:

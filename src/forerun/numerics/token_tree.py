@@ -67,6 +67,8 @@ class TokenTree:
 
     def path(self, node: int) -> tuple[int, ...]:
         """Nodes from below the root down to `node`; () for the root."""
+        if self.is_chain:
+            return tuple(range(node + 1))
         path: list[int] = []
         while node != ROOT:
             path.append(node)
@@ -75,6 +77,8 @@ class TokenTree:
 
     def path_tokens(self, node: int) -> tuple[int, ...]:
         """The drafted tokens on the path down to `node`, its own included."""
+        if self.is_chain:
+            return self.tokens[: node + 1]
         return tuple(self.tokens[i] for i in self.path(node))
 
 
