@@ -55,7 +55,7 @@ TEXTS = (
 def model(request, smollm2_path):
     if request.param == "hf":
         pytest.importorskip("torch")
-    return load_model(smollm2_path, backend=request.param)
+    return load_model(smollm2_path, backend=request.param, threads=1)  # other tests run beside
 
 
 @pytest.fixture(scope="module")

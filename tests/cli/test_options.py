@@ -143,7 +143,8 @@ def test_settings_under_the_librarys_names():
         "logit_bias": {7: -1.5}, "min_tokens": 2, "max_tokens": 256,
     }  # fmt: skip
     assert Settings(max_memory="1KiB", threads=3).loading() == {
-        "dtype": "float32", "device": "cpu", "threads": 3, "context": None, "max_memory": 1024,
+        "backend": "auto", "dtype": "float32", "device": "cpu", "threads": 3, "context": None,
+        "max_memory": 1024,
     }  # fmt: skip
 
 
