@@ -55,8 +55,8 @@ $(VENV)/.torch: | $(BIN)/python
 $(LIBRARY): $(wildcard $(NATIVE)/csrc/*) $(NATIVE)/build.py | $(BIN)/python
 	-$(BIN)/python $(NATIVE)/build.py
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/.torch
-	$(BIN)/python -m pip install -e ".[hf]"
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e .
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.torch
