@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forerun.certify import suite
-from forerun.certify.suite import COMPANY, PROMPT, draft_model, table, target
+from forerun.certify.suite import COMPANY, COSTS, PROMPT, draft_model, table, target
 from forerun.drafters.base import Drafter
 
-__all__ = ["COMPANY", "PROMPT", "controls", "draft_model", "drafters", "table", "target"]
+__all__ = ["COMPANY", "COSTS", "PROMPT", "controls", "draft_model", "drafters", "table", "target"]
 
 
 def drafters(vocabulary: int) -> dict[str, Callable[[], Drafter | None]]:

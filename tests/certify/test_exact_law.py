@@ -10,23 +10,33 @@ import threading
 
 import pytest
 
-from certify.tables import COMPANY, PROMPT, controls, draft_model, drafters, target
+from certify.tables import COMPANY, COSTS, PROMPT, controls, draft_model, drafters, target
 from forerun.certify import exact_law, plain_law, total_variation
+from forerun.control import AdaptiveControl
 from forerun.drafters import ModelDrafter, NgramDrafter
-from forerun.errors import CapabilityError
+from forerun.errors import CapabilityError, OptionError
 from forerun.models.tabular import TabularModel
+from forerun.pace import Costs
 from forerun.verifiers import VERIFIERS
 
 EXACT = 1e-12
 
 
-def check(vocabulary, drafter, verifier, control, *, eos, num_draft, horizon, company=()):
+def check(
+    vocabulary, drafter, verifier, control, *, eos, num_draft, horizon, company=(), costs=None
+):
     model = target(vocabulary, eos=vocabulary - 1 if eos else None)
     helper = drafters(vocabulary)[drafter]()
     common = {"prompt": PROMPT, "max_tokens": horizon, **controls(vocabulary)[control]}
     expected = plain_law(model, **common)
     found = exact_law(
-        model, helper, verifier=verifier, num_draft=num_draft, company=company, **common
+        model,
+        helper,
+        verifier=verifier,
+        num_draft=num_draft,
+        costs=costs,
+        company=company,
+        **common,
     )
     assert sum(expected.values()) == pytest.approx(1, abs=EXACT)
     assert total_variation(found, expected) < EXACT
@@ -57,6 +67,63 @@ def test_two_tokens(drafter, verifier, control, eos, company):
 @product(3)
 def test_three_tokens(drafter, verifier, control, eos):
     check(3, drafter, verifier, control, eos=eos, num_draft=3, horizon=4)
+
+
+AUTO_CONTROLS = ["plain", "temperature", "top-p", "repetition penalty", "min-tokens"]
+"""γ by cost has the same laws behind it: a few of them."""
+
+
+@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
+@pytest.mark.parametrize("control", AUTO_CONTROLS)
+@pytest.mark.parametrize("drafter", drafters(2))
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
+def test_draft_lengths_by_cost(drafter, verifier, control, company):
+    others = [(*COMPANY[0][:1], COMPANY[0][1] | {"num_draft": "auto"})] if company else ()
+    check(
+        2, drafter, verifier, control,
+        eos=control == "min-tokens", num_draft="auto", horizon=3 if company else 5,
+        company=others, costs=COSTS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("drafter", ["model", "suffix", "suffix+model"])
+def test_draft_lengths_by_cost_at_three_tokens(drafter, verifier):
+    check(3, drafter, verifier, "plain", eos=True, num_draft="auto", horizon=5, costs=COSTS)
+
+
+def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
+    """One text, reached with another past: its branches are not merged, and draft differently."""
+    plans = {}
+    plan = AdaptiveControl.plan
+
+    def recorded(control, drafter, slot, length, room):
+        found = plan(control, drafter, slot, length, room)
+        text = tuple(drafter.texts[slot])
+        plans.setdefault(text, set()).add((control._account, found.num_draft))
+        return found
+
+    class Following(ModelDrafter):
+        def begin(self, slot, prompt, *, recall=True):
+            super().begin(slot, prompt, recall=recall)
+            self.texts = {slot: list(prompt)}
+
+        def observe(self, slot, committed):
+            super().observe(slot, committed)
+            self.texts[slot] += committed
+
+    monkeypatch.setattr(AdaptiveControl, "plan", recorded)
+    common = {"prompt": PROMPT, "max_tokens": 6}
+    model, helper = target(2), Following(draft_model(2))
+    found = exact_law(model, helper, verifier="rejection", num_draft="auto", costs=COSTS, **common)
+    assert total_variation(found, plain_law(model, **common)) < EXACT
+    assert max(len(pasts) for pasts in plans.values()) > 3
+    assert max(len({n for _, n in pasts}) for pasts in plans.values()) > 1
+
+
+def test_draft_lengths_by_times_cannot_be_enumerated():
+    with pytest.raises(OptionError, match="exact_law needs fixed costs"):
+        exact_law(target(2), costs=Costs(target=(1.0,)), prompt=PROMPT, max_tokens=2)
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)

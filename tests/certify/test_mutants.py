@@ -19,12 +19,12 @@ import forerun.engine.request
 import forerun.numerics.randomness
 import forerun.verifiers.block
 import forerun.verifiers.rejection
-from certify.tables import PROMPT, draft_model, table, target
+from certify.tables import COSTS, PROMPT, draft_model, table, target
 from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.cli.chat import turn_seed
 from forerun.decode import Generation
-from forerun.drafters import ModelDrafter, NgramDrafter, PredictionDrafter
+from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, PredictionDrafter
 from forerun.errors import CacheError, KeyReuseError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.acceptance import acceptance, mass
@@ -37,11 +37,11 @@ FAR = 1e-3  # a fault's total variation must exceed this; the right code's stays
 EXACT = 1e-12
 
 
-def distance(*, verifier, drafter=None, model=None, num_draft=2, horizon=3, **sampling):
+def distance(*, verifier, drafter=None, model=None, num_draft=2, horizon=3, costs=None, **sampling):
     model = target(3) if model is None else model
     drafter = ModelDrafter(draft_model(3)) if drafter is None else drafter
     common = {"prompt": PROMPT, "max_tokens": horizon, **sampling}
-    found = exact_law(model, drafter, verifier=verifier, num_draft=num_draft, **common)
+    found = exact_law(model, drafter, verifier=verifier, num_draft=num_draft, costs=costs, **common)
     return total_variation(found, plain_law(model, **common))
 
 
@@ -287,6 +287,66 @@ def test_a_draft_length_that_looks_at_the_drafted_token():
         return Proposal(tree=tree, q=proposal.q[:n], drawn=Drawn.SAMPLED)
 
     assert distance(verifier="rejection", drafter=Peeking(draft_model(3))) > FAR
+
+
+def likely(proposal):
+    """The part of a sampled draft before the first token that its own law thought unlikely."""
+    drawn = zip(proposal.q, proposal.tree.tokens)
+    n = len(list(itertools.takewhile(lambda pair: pair[0][pair[1]] > 0.4, drawn)))
+    return proposal.first(n)
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_control_that_looks_at_the_drafted_token(verifier, monkeypatch):
+    """γ of this round depends on the token that is judged in it."""
+    options = {"num_draft": "auto", "costs": COSTS, "horizon": 4, "verifier": verifier}
+    assert distance(**options) < EXACT
+    propose = forerun.decode.propose
+
+    def peeking(*args):
+        return [
+            dataclasses.replace(draft, proposal=likely(draft.proposal)) for draft in propose(*args)
+        ]
+
+    monkeypatch.setattr(forerun.decode, "propose", peeking)
+    assert distance(**options) > FAR
+
+
+class Mixture(HybridDrafter):
+    """`other` may replace what the model drafted by what a lookup has."""
+
+    def __init__(self, other):
+        super().__init__([ModelDrafter(draft_model(3)), NgramDrafter()])
+        self.other = other
+
+    def propose(self, requests):
+        sampled = super().propose([dataclasses.replace(r, drafter="model") for r in requests])
+        copied = super().propose([dataclasses.replace(r, drafter="ngram") for r in requests])
+        return [self.other(*pair) for pair in zip(sampled, copied)]
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_a_drafter_chosen_by_what_was_sampled(verifier):
+    honest = Mixture(lambda sampled, copied: copied if len(copied) else sampled)
+    assert distance(verifier=verifier, drafter=honest, horizon=4) < EXACT
+    peeking = Mixture(
+        lambda sampled, copied: sampled if len(likely(sampled)) or not len(copied) else copied
+    )
+    assert distance(verifier=verifier, drafter=peeking, horizon=4) > FAR
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_a_copied_draft_among_several_that_passes_for_a_sampled_one(verifier):
+    """Judged by laws it was not drawn from. (A sampled one taken for a point mass is right.)"""
+
+    def mislabelled(sampled, copied):
+        n = min(len(sampled), len(copied))
+        tree = copied.first(n).tree
+        return Proposal(tree=tree, q=sampled.q[:n], drawn=Drawn.SAMPLED)
+
+    assert distance(verifier=verifier, drafter=Mixture(mislabelled), horizon=4) > FAR
+    other = Mixture(lambda sampled, copied: Proposal.point_mass(sampled.tree.tokens))
+    assert distance(verifier=verifier, drafter=other, horizon=4) < EXACT
 
 
 # ------------------------------------------------------------------ faults of the noise

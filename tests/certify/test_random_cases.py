@@ -13,9 +13,16 @@ from functools import cache
 import pytest
 
 from forerun.certify import exact_law, total_variation
-from forerun.drafters import ModelDrafter, NgramDrafter, PredictionDrafter, SuffixDrafter
+from forerun.drafters import (
+    HybridDrafter,
+    ModelDrafter,
+    NgramDrafter,
+    PredictionDrafter,
+    SuffixDrafter,
+)
 from forerun.models.tabular import TabularModel
 from forerun.numerics.distribution import History
+from forerun.pace import Costs
 from forerun.sampling import SamplingParams
 from numerics.test_distribution import reference
 
@@ -79,8 +86,20 @@ def drafter(rng, size, next_law, context):
             lambda: NgramDrafter(longest=rng.choice([1, 2, 5])),
             lambda: SuffixDrafter(min_probability=rng.choice([0, 0.2]), draft_factor=9.0),
             lambda: PredictionDrafter([rng.randrange(size) for _ in range(rng.choice([0, 1, 9]))]),
+            lambda: HybridDrafter(
+                [rng.choice([NgramDrafter, SuffixDrafter])(), ModelDrafter(model)]
+            ),
         ]
     )()
+
+
+def costs(rng):
+    """Rows from nearly free to as dear as a pass, and a draft model likewise."""
+    step, own = rng.choice([0.01, 0.1, 0.5, 1.0]), rng.choice([0.01, 0.1, 0.5])
+    widest = rng.choice([1, 2, 4, 16])
+    return Costs(
+        target=tuple(1 + step * i for i in range(widest)), draft={"model": (own,)}, fixed=True
+    )
 
 
 def check(seed):
@@ -103,7 +122,8 @@ def check(seed):
         TabularModel(next_law, size, eos, context=context),
         drafter(rng, size, next_law, rng.choice([None, None, len(prompt), len(prompt) + 2])),
         verifier=rng.choice(["auto", "rejection", "block", "coupled"]),
-        num_draft=rng.choice([0, 1, 2, 3, 5]),
+        num_draft=rng.choice([0, 1, 2, 3, 5, "auto", "auto"]),
+        costs=costs(rng),
         prompt=prompt,
         max_tokens=horizon,
         company=company,

@@ -27,7 +27,8 @@ class Result:
 @pytest.fixture
 def cli(monkeypatch, capsys):
     """Runs a command line in this process, with `-m fake` known; standard streams are pipes."""
-    monkeypatch.setattr("forerun.cli.session.load_model", fakes.load_model)
+    for module in ("session", "models"):
+        monkeypatch.setattr(f"forerun.cli.{module}.load_model", fakes.load_model)
     for name in ("NO_COLOR", "FORERUN_DEBUG", "FORERUN_CACHE"):
         monkeypatch.delenv(name, raising=False)
 

@@ -29,13 +29,14 @@ class Lenient(RejectionVerifier):
 
 
 def test_every_drafter_and_verifier_is_in_the_suite():
-    assert set(suite.VARIANTS) == set(DRAFTERS)
+    assert set(suite.VARIANTS) == {*DRAFTERS, "suffix+model"}
     pairs = {(case.drafter, case.verifier) for case in suite.cases()}
-    assert pairs == {(drafter, verifier) for drafter in DRAFTERS for verifier in VERIFIERS}
+    assert pairs == {(drafter, verifier) for drafter in suite.VARIANTS for verifier in VERIFIERS}
     for pair in pairs:
         of_pair = [case for case in suite.cases() if (case.drafter, case.verifier) == pair]
         assert {case.control for case in of_pair} == set(suite.controls(2))
         assert any(case.company for case in of_pair)
+        assert {case.company for case in of_pair if case.num_draft == "auto"} == {True, False}
 
 
 def test_a_pair(cli):
@@ -55,7 +56,7 @@ def test_all_of_it_as_json(cli):
     found = json.loads(result.out)
     assert found["exact"] is True
     assert found["tolerance"] == 1e-12
-    assert len(found["pairs"]) == len(DRAFTERS) * len(VERIFIERS)
+    assert len(found["pairs"]) == len(suite.VARIANTS) * len(VERIFIERS)
     assert all(pair["exact"] and pair["total_variation"] < 1e-12 for pair in found["pairs"])
     assert sum(pair["cases"] for pair in found["pairs"]) == len(suite.cases())
 

@@ -17,6 +17,7 @@ MISUSE = {
     "--seed": "Option '--seed' requires an argument",
     "-k -1": "num_draft must be a whole number from 0 (plain decoding) to 64, or 'auto', not -1",
     "-k 65": "--num-draft must be a whole number from 0 (plain decoding) to 64, or 'auto', not 65",
+    "-k some": "Invalid value for '-k' / '--num-draft': 'some' is neither a whole number nor auto",
     "--drafter ngrm": "unknown drafter 'ngrm'; did you mean 'ngram'? Known: ",
     "--verifier blok": "unknown verifier 'blok'; did you mean 'block'? Known: ",
     "--max-memory lots": "--max-memory takes a size such as 2GiB, 500MB or 1048576, not 'lots'",
@@ -42,6 +43,11 @@ MISUSE = {
     "--stop-id 9999": "--stop-id names token id 9999; fake knows 0 to 76",
     "--logit-bias 9999=1": "--logit-bias names token id 9999; fake knows 0 to 76",
     # what does not go together
+    "--drafter suffix+modle": "unknown drafter 'modle'; did you mean 'model'? Known: ",
+    "--drafter suffix+suffix": "drafters joined by + are different ones, such as suffix+model",
+    "--drafter suffix+model": "--drafter suffix+model needs --draft-model",
+    "--drafter suffix+ngram --draft-model x": "--draft-model goes with --drafter model, not with "
+    "--drafter suffix+ngram",
     "--drafter model": "--drafter model needs --draft-model",
     "--drafter prediction": "--drafter prediction needs --prediction-file",
     "--drafter ngram --draft-model fake": "--draft-model goes with --drafter model, not with "
@@ -101,6 +107,9 @@ def test_misuse(options, cli, tmp_path, monkeypatch):
         (["certify", "--exact", "--verifier", "cupled"], "did you mean 'coupled'?"),
         (["models", "pull", "smolm2"], "unknown model 'smolm2'; did you mean 'smollm2'?"),
         (["models", "pull"], "Missing argument 'NAME'"),
+        (["models", "cost"], "Missing argument 'NAME|PATH'"),
+        (["models", "cost", "smolm2"], "unknown model 'smolm2'; did you mean 'smollm2'?"),
+        (["models", "cost", "fake", "-t", "0"], "--threads must be a whole number from 1 to"),
     ],
 )
 def test_misuse_of_commands(args, said, cli, tmp_path, monkeypatch):

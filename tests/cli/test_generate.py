@@ -48,17 +48,26 @@ def test_json_has_the_names_of_done(cli):
     assert [token for r in rounds for token in r.tokens] == done["tokens"]
 
 
-@pytest.mark.parametrize("drafter", ["none", "ngram", "suffix", "prediction", "model"])
+DRAFTERS = [
+    "none", "ngram", "suffix", "prediction", "model", "suffix+model", "ngram+prediction",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
 def test_every_drafter_writes_the_same(drafter, cli, tmp_path):
     (tmp_path / "old").write_text("the cat sat on the mat, and so on")
     more = {
         "prediction": ["--prediction-file", tmp_path / "old"],
         "model": ["--draft-model", "fake"],
     }
+    needed = [arg for name in drafter.split("+") for arg in more.get(name, [])]
     args = ("generate", "the cat", *FAKE)
     plain = cli(*args, "-k", "0").out
-    assert cli(*args, "--drafter", drafter, *more.get(drafter, [])).out == plain
-    assert cli(*args, *more.get(drafter, ["--drafter", drafter])).out == plain
+    for num_draft in ("auto", "3"):
+        assert cli(*args, "--drafter", drafter, *needed, "-k", num_draft).out == plain
+    assert (
+        cli(*args, *(needed if drafter in more else ["--drafter", drafter, *needed])).out == plain
+    )
 
 
 def test_the_default_drafter_drafts(cli):
@@ -175,7 +184,7 @@ def test_compare_shows_both(cli):
     assert result.code == 0
     assert result.out.count(text) == 2
     assert "plain decoding" in result.out
-    assert "speculative: suffix, up to 4 tokens a round" in result.out
+    assert "speculative: suffix, as many tokens a round as pay" in result.out
     assert "identical, token for token" in result.out
     assert re.search(r"tokens per target pass instead of 1.00 · .* times as fast", result.out)
     assert result.out.endswith("\ntimes are of one run each: they vary with the machine's load\n")
@@ -229,3 +238,24 @@ def test_compare_with_an_error(cli):
     result = cli("generate", "the", "-m", "fake:nan=20", "--compare", "--json")
     assert result.code == 1
     assert json.loads(result.out)["speculative"] is None
+
+
+def test_verbose_says_what_was_drafted_and_what_passes_cost(cli):
+    said = cli("generate", "the cat", *FAKE, "-v").err
+    assert "forerun: fake: passes over 1, 2, … rows take 1.00, 1.02, 1.04" in said
+    assert re.search(r"drafts a round: (none in \d+ rounds? · )?suffix \d+ in \d+, .*% acc", said)
+    fixed = cli("generate", "the cat", *FAKE, "-v", "-k", "2").err
+    assert "passes over" not in fixed
+    assert re.search(r"suffix (1 in \d, )?2 in \d+; \d+% accepted", fixed)
+    plain = cli("generate", "the cat", *FAKE, "-v", "-k", "0").err
+    assert "drafts a round: none in 40 rounds\n" in plain
+
+
+def test_auto_is_the_default(cli):
+    def rounds(*args):
+        done = json.loads(cli("generate", "the cat", *FAKE, "--json", *args).out)
+        return [len(record["drafted"]) for record in done["trace"]]
+
+    assert rounds() == rounds("-k", "auto") != rounds("-k", "4")
+    assert "as many tokens a round as pay" in cli("generate", "the", *FAKE, "--compare").out
+    assert "up to 3 tokens a round" in cli("generate", "the", *FAKE, "--compare", "-k", "3").out

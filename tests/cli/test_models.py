@@ -88,3 +88,41 @@ def test_the_cache_folder_comes_from_the_environment(cli, monkeypatch, tmp_path)
     monkeypatch.setenv("FORERUN_CACHE", str(tmp_path))
     path = put(tmp_path)
     assert cli("models").out.splitlines()[1].endswith(str(path))
+
+
+# ------------------------------------------------------------------ what passes cost
+
+
+class Measured:
+    """Stands for the measuring: what it was asked, and seconds by width."""
+
+    def __init__(self, monkeypatch):
+        self.asked = []
+        monkeypatch.setattr("forerun.cli.models.target_seconds", self)
+
+    def __call__(self, model, *, cache, refresh):
+        self.asked.append((model.name, cache, refresh))
+        return tuple(0.01 * (1 + 0.05 * i) for i in range(16))
+
+
+def test_costs_as_json(cli, cache, monkeypatch):
+    measured = Measured(monkeypatch)
+    result = cli("models", "cost", "fake", "--json", "-t", "2")
+    assert (result.code, result.err) == (0, "")
+    found = json.loads(result.out)
+    assert list(found) == ["seconds", "model", "backend", "threads"]
+    assert list(found["seconds"]) == [str(n) for n in range(1, 17)]
+    assert found["seconds"]["1"] == 0.01
+    assert found["seconds"]["16"] == pytest.approx(0.0175)
+    assert (found["model"], found["threads"]) == ("fake", 2)
+    assert measured.asked == [("fake", cache, False)]
+
+
+def test_costs_as_a_table(cli, cache, monkeypatch):
+    measured = Measured(monkeypatch)
+    result = cli("models", "cost", "fake", "--refresh")
+    header, first, *_, last = result.out.splitlines()
+    assert header.split() == ["ROWS", "PASS", "TO", "ONE", "ROW"]
+    assert first.split() == ["1", "10.00", "ms", "1.00"]
+    assert last.split() == ["16", "17.50", "ms", "1.75"]
+    assert measured.asked == [("fake", cache, True)]

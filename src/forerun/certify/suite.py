@@ -14,22 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from forerun.certify.enumerate import exact_law, plain_law, total_variation
 from forerun.drafters import (
-    DRAFTERS,
     Drafter,
+    HybridDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
     SuffixDrafter,
 )
+from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
 from forerun.errors import UnknownNameError
 from forerun.models.tabular import TabularModel
+from forerun.pace import Costs
 from forerun.verifiers import VERIFIERS, verifier
 
 EXACT = 1e-12
@@ -39,6 +41,13 @@ PROMPT = (0, 1, 1, 0, 1)  # repeats itself, so that lookup drafters find somethi
 COMPANY = (((1, 0, 0), {"max_tokens": 2, "num_draft": 1, "temperature": 1.3}),)
 HORIZON = 4
 
+COSTS = Costs(
+    target=tuple(1 + 0.1 * i for i in range(16)),
+    draft={"model": (0.05,)},
+    fixed=True,
+)
+"""What decides γ where that is "auto": so that it rises and falls with what was accepted."""
+
 OTHER_CONTROLS = {"temperature": 1.6, "top_k": 0, "top_p": 1.0, "min_p": 0.05}
 
 
@@ -46,12 +55,12 @@ OTHER_CONTROLS = {"temperature": 1.6, "top_k": 0, "top_p": 1.0, "min_p": 0.05}
 class Case:
     """One enumeration."""
 
-    drafter: str  # a name in DRAFTERS
+    drafter: str  # a name in VARIANTS
     variant: str  # which of that drafter's; "" where there is one
     verifier: str
     control: str
     vocabulary: int
-    num_draft: int
+    num_draft: int | Literal["auto"]
     company: bool = False
 
     @property
@@ -87,14 +96,14 @@ class Pair:
 
 def cases(drafter: str | None = None, verifier_name: str | None = None) -> list[Case]:
     """The suite, or its part for one drafter, one verifier. UnknownNameError for others."""
-    if drafter is not None and drafter not in DRAFTERS:
-        raise UnknownNameError.of("drafter", drafter, DRAFTERS)
+    if drafter is not None and drafter not in VARIANTS:
+        raise UnknownNameError.of("drafter", drafter, VARIANTS)
     if verifier_name not in (None, AUTO, *VERIFIERS):
         raise UnknownNameError.of("verifier", str(verifier_name), [AUTO, *VERIFIERS])
     verifiers = list(VERIFIERS) if verifier_name is None else [verifier_name]
     return [
         case
-        for name in ([drafter] if drafter else DRAFTERS)
+        for name in ([drafter] if drafter else VARIANTS)
         for judge in verifiers
         for variant in VARIANTS[name]
         if _judges(judge, VARIANTS[name][variant](2))
@@ -113,6 +122,7 @@ def run(case: Case) -> Result:
         VARIANTS[case.drafter][case.variant](case.vocabulary),
         verifier=case.verifier,
         num_draft=case.num_draft,
+        costs=COSTS,
         company=COMPANY if case.company else (),
         **common,
     )
@@ -196,8 +206,13 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     "ngram": {"": lambda vocabulary: NgramDrafter()},
     "suffix": {"": lambda vocabulary: SuffixDrafter()},
     "prediction": {"": lambda vocabulary: PredictionDrafter(_predicted(vocabulary))},
+    "suffix+model": {
+        "": lambda vocabulary: HybridDrafter(
+            [SuffixDrafter(), ModelDrafter(draft_model(vocabulary))]
+        )
+    },
 }
-"""By name in DRAFTERS: drafters for a vocabulary of that size."""
+"""By name, as on the command line: drafters for a vocabulary of that size."""
 
 
 def _of_pair(name: str, variant: str, judge: str) -> Sequence[Case]:
@@ -208,13 +223,19 @@ def _of_pair(name: str, variant: str, judge: str) -> Sequence[Case]:
         Case(**common, control=name, vocabulary=2, num_draft=2, company=True)
         for name in ("plain", "temperature", "end token")
     ]
-    return [*small, *large, *company]
+    auto = [
+        Case(**common, control=name, vocabulary=2, num_draft=AUTO, company=several)
+        for name in ("plain", "temperature", "end token")
+        for several in (False, True)
+    ]
+    return [*small, *large, *company, *auto]
 
 
 def _judges(judge: str, guesser: Drafter | None) -> bool:
     if judge == AUTO or guesser is None:
         return True
-    return verifier(judge).judges(guesser.traits.drawn, guesser.traits.chain)
+    made = [part.traits for part in parts(guesser).values()]
+    return all(verifier(judge).judges(traits.drawn, traits.chain) for traits in made)
 
 
 def _badness(result: Result) -> float:
