@@ -106,21 +106,21 @@ INLINE void fold_group(int type, int R, const unpacked *u, const fr_record *x, v
     }
 }
 
-/* Codes are fetched this many bytes ahead, on into the next tile; scales, a whole tile ahead. */
+/* Codes are fetched this many bytes ahead, on into the next tile, whose scales are fetched too. */
 #ifndef AHEAD
 #define AHEAD 2048
 #endif
 
-INLINE void fetch(const uint8_t *codes, const uint8_t *end, int64_t scale_bytes, int bytes) {
-    const uint8_t *ahead = codes + AHEAD;
-    if (ahead >= end) ahead += scale_bytes;
+INLINE void fetch(const uint8_t *codes, const uint8_t *end, const uint8_t *next, int bytes) {
+    const uint8_t *ahead = codes + AHEAD < end ? codes + AHEAD : next + (codes + AHEAD - end);
     for (int line = 0; line < bytes; line += 64) prefetch(ahead + line);
 }
 
-INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, const fr_record *x,
-                           float *out) {
+INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, const uint8_t *next,
+                           const fr_record *x, float *out) {
     const uint8_t *scales = m->data + tile * m->tile_bytes, *codes = scales + m->scale_bytes;
-    const uint8_t *end = scales + m->tile_bytes;
+    const uint8_t *end = scales + m->tile_bytes, *next_scales = next;
+    next += m->scale_bytes;
     const int step = code_bytes(type), groups = m->width / FR_GROUP;
     vf acc[FR_ROWS];
     UNROLL
@@ -130,10 +130,10 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
         for (int first = 0; first < groups; first += 8) {
             vf super = vf_half((const uint16_t *)scales);
             vf super_minimum = type == FR_Q6_K ? super : vf_half((const uint16_t *)(scales + 32));
-            for (int line = 0; line < scale_step(type); line += 64)
-                prefetch(scales + m->tile_bytes + line);
+            for (int line = 0; line < scale_step(type); line += 64) prefetch(next_scales + line);
+            next_scales += scale_step(type);
             for (int within = 0; within < 8; within++) {
-                fetch(codes, end, m->scale_bytes, step);
+                fetch(codes, end, next, step);
                 unpack_codes(type, codes, &u);
                 unpack_scales(type, scales, within, super, super_minimum, &u);
                 fold_group(type, R, &u, x, acc);
@@ -144,8 +144,9 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
         }
     } else {
         for (int group = 0; group < groups; group++) {
-            prefetch(scales + m->tile_bytes);
-            fetch(codes, end, m->scale_bytes, step);
+            prefetch(next_scales);
+            next_scales += scale_step(type);
+            fetch(codes, end, next, step);
             unpack_codes(type, codes, &u);
             unpack_scales(type, scales, 0, vf_set(0), vf_set(0), &u);
             fold_group(type, R, &u, x, acc);
@@ -177,10 +178,10 @@ INLINE void float_tile(int type, int R, const fr_matrix *m, int64_t tile, const 
 
 #ifdef FR_PLAIN
 
-static void any_tile(const fr_matrix *m, int64_t tile, const fr_record *x, const float *floats,
-                     int64_t stride, int rows, float *out) {
+static void any_tile(const fr_matrix *m, int64_t tile, const uint8_t *next, const fr_record *x,
+                     const float *floats, int64_t stride, int rows, float *out) {
     if (m->type <= FR_BF16) float_tile(m->type, rows, m, tile, floats, stride, out);
-    else quantised_tile(m->type, rows, m, tile, x, out);
+    else quantised_tile(m->type, rows, m, tile, next, x, out);
 }
 
 #else /* a body for each type and number of rows */
@@ -188,11 +189,13 @@ static void any_tile(const fr_matrix *m, int64_t tile, const fr_record *x, const
 #define BODY(TYPE, R) \
     case R: \
         if (TYPE <= FR_BF16) float_tile(TYPE, R, m, tile, floats, stride, out); \
-        else quantised_tile(TYPE, R, m, tile, x, out); \
+        else quantised_tile(TYPE, R, m, tile, next, x, out); \
         break;
 #define TILE(TYPE) \
-    static NOINLINE void tile_##TYPE(const fr_matrix *m, int64_t tile, const fr_record *x, \
-                                     const float *floats, int64_t stride, int rows, float *out) { \
+    static NOINLINE void tile_##TYPE(const fr_matrix *m, int64_t tile, const uint8_t *next, \
+                                     const fr_record *x, const float *floats, int64_t stride, \
+                                     int rows, float *out) { \
+        (void)next; \
         switch (rows) { \
             BODY(TYPE, 1) BODY(TYPE, 2) BODY(TYPE, 3) BODY(TYPE, 4) \
             BODY(TYPE, 5) BODY(TYPE, 6) BODY(TYPE, 7) BODY(TYPE, 8) \
@@ -201,9 +204,10 @@ static void any_tile(const fr_matrix *m, int64_t tile, const fr_record *x, const
 TILE(FR_F32) TILE(FR_F16) TILE(FR_BF16) TILE(FR_Q8_0) TILE(FR_Q4_0) TILE(FR_Q4_1)
 TILE(FR_Q5_0) TILE(FR_Q5_1) TILE(FR_Q4_K) TILE(FR_Q5_K) TILE(FR_Q6_K)
 
-static void any_tile(const fr_matrix *m, int64_t tile, const fr_record *x, const float *floats,
-                     int64_t stride, int rows, float *out) {
-#define OF(TYPE) case TYPE: tile_##TYPE(m, tile, x, floats, stride, rows, out); break;
+static void any_tile(const fr_matrix *m, int64_t tile, const uint8_t *next, const fr_record *x,
+                     const float *floats, int64_t stride, int rows, float *out) {
+#define OF(TYPE) \
+    case TYPE: tile_##TYPE(m, tile, next, x, floats, stride, rows, out); break;
     switch (m->type) {
         OF(FR_F32) OF(FR_F16) OF(FR_BF16) OF(FR_Q8_0) OF(FR_Q4_0) OF(FR_Q4_1)
         OF(FR_Q5_0) OF(FR_Q5_1) OF(FR_Q4_K) OF(FR_Q5_K) OF(FR_Q6_K)

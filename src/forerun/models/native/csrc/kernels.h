@@ -44,9 +44,9 @@ typedef struct {
 typedef struct {
     const char *name;
     int (*usable)(void);
-    /* out[r][16] of one tile for a block of rows */
-    void (*tile)(const fr_matrix *m, int64_t tile, const fr_record *x, const float *floats,
-                 int64_t stride, int rows, float *out);
+    /* out[r][16] of one tile for a block of rows; `next` is the tile that will be read then */
+    void (*tile)(const fr_matrix *m, int64_t tile, const uint8_t *next, const fr_record *x,
+                 const float *floats, int64_t stride, int rows, float *out);
     /* codes of one row, to records[group * step] */
     void (*quantise)(const float *x, int width, fr_record *records, int step);
     float (*inverse_rms)(const float *x, int width, float epsilon);

@@ -2,7 +2,8 @@
 
    Items are independent and write to places of their own, so who takes which changes nothing. What
    is waited for is work, not threads: one that the system has put aside delays the others only if
-   it holds an item. */
+   it holds an item. Each thread has a segment of its own, so that it reads memory in order, and
+   then helps the others; while it waits, it fetches what it will read next. */
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,14 +12,17 @@
 #include "kernels.h"
 #include "pool.h"
 
-typedef struct { _Alignas(64) _Atomic int taken; _Alignas(64) _Atomic int done; } counter;
+typedef struct { _Alignas(64) _Atomic int count; } counter;
+
+enum { MOST_SEGMENTS = 64, WAITING_FETCH = 192 << 10 /* bytes */ };
 
 struct fr_model {
     fr_op *ops;
     int count, buffers, max_rows, layers, kv_heads, head_width;
     fr_buffer *buffer;
     int64_t *bytes; /* of each buffer's floats and records */
-    counter *items; /* of each operation in the pass that runs */
+    counter *taken; /* [operation][segment] items taken in the pass that runs */
+    counter *done;  /* [operation] */
 };
 
 /* A pass as the threads see it. */
@@ -53,8 +57,9 @@ fr_model *fr_model_new(const fr_op *ops, int count, const int32_t *widths, int b
     m->ops = malloc((size_t)count * sizeof *ops);
     m->buffer = calloc((size_t)buffers, sizeof *m->buffer);
     m->bytes = calloc(2 * (size_t)buffers, sizeof *m->bytes);
-    m->items = fr_alloc(count * (int64_t)sizeof *m->items);
-    int failed = !m->ops || !m->buffer || !m->bytes || !m->items;
+    m->taken = fr_alloc(count * (int64_t)sizeof *m->taken * MOST_SEGMENTS);
+    m->done = fr_alloc(count * (int64_t)sizeof *m->done);
+    int failed = !m->ops || !m->buffer || !m->bytes || !m->taken || !m->done;
     if (!failed) memcpy(m->ops, ops, (size_t)count * sizeof *ops);
     for (int i = 0; i < buffers && !failed; i++) {
         fr_buffer *b = &m->buffer[i];
@@ -83,7 +88,8 @@ void fr_model_free(fr_model *m) {
     free(m->ops);
     free(m->buffer);
     free(m->bytes);
-    fr_free(m->items, m->count * (int64_t)sizeof *m->items);
+    fr_free(m->taken, m->count * (int64_t)sizeof *m->taken * MOST_SEGMENTS);
+    fr_free(m->done, m->count * (int64_t)sizeof *m->done);
     free(m);
 }
 
@@ -119,11 +125,15 @@ static void norm(const running *g, const fr_op *op, int row) {
     }
 }
 
+static const uint8_t *tile_at(const fr_matrix *m, int64_t tile) {
+    return m->data + tile * m->tile_bytes;
+}
+
 /* out[r][16 channels of the tile] for all rows of the operation's input */
-static void tile_rows(const running *g, const fr_op *op, const fr_matrix *m, int64_t tile, int first,
-                      int count, float *out) {
+static void tile_rows(const running *g, const fr_op *op, const fr_matrix *m, int64_t tile,
+                      const uint8_t *next, int first, int count, float *out) {
     const fr_buffer *in = &g->model->buffer[op->in];
-    g->kernels->tile(m, tile, in->records + (int64_t)first * in->groups,
+    g->kernels->tile(m, tile, next, in->records + (int64_t)first * in->groups,
                      in->floats + first * in->stride, in->stride, count, out);
 }
 
@@ -136,7 +146,7 @@ static void linear(const running *g, const fr_op *op, int item) {
     for (int block = 0; block < fr_blocks(rows); block++) {
         int first = fr_block_start(rows, block), count = fr_block_start(rows, block + 1) - first;
         float y[FR_ROWS * FR_LANES];
-        tile_rows(g, op, m, item, first, count, y);
+        tile_rows(g, op, m, item, tile_at(m, item + 1), first, count, y);
         for (int r = 0; r < count; r++) {
             float *sum = y + FR_LANES * r;
             if (bias)
@@ -165,9 +175,12 @@ static void gated(const running *g, const fr_op *op, int item) {
         int first = fr_block_start(rows, block), count = fr_block_start(rows, block + 1) - first;
         float y[2][2][FR_ROWS * FR_LANES] = {{{0}}};
         for (int map = 0; map < 2; map++)
-            for (int half = 0; half < 2; half++)
-                if (2 * item + half < op->matrix[map]->tiles)
-                    tile_rows(g, op, op->matrix[map], 2 * item + half, first, count, y[map][half]);
+            for (int half = 0; half < 2; half++) {
+                const fr_matrix *m = op->matrix[map], *other = op->matrix[1 - map];
+                int tile = 2 * item + half;
+                const uint8_t *next = half ? tile_at(other, 2 * (item + map)) : tile_at(m, tile + 1);
+                if (tile < m->tiles) tile_rows(g, op, m, tile, next, first, count, y[map][half]);
+            }
         for (int r = 0; r < count; r++) {
             float value[FR_GROUP];
             for (int half = 0; half < 2; half++)
@@ -210,7 +223,12 @@ static void rotate(const running *g, const fr_op *op, int item) {
                    keys + in_page / 16 * 16 * D + in_page % 16, to + (int64_t)in_page * D);
 }
 
-static int pair_items(int pairs) { return (pairs + FR_PAIRS - 1) / FR_PAIRS; }
+/* Items that a head's pairs are cut into: as few as keys can be shared by, but enough for all. */
+static int pair_items(const running *g, int pairs, int kv_heads) {
+    int few = (pairs + FR_PAIRS - 1) / FR_PAIRS;
+    int enough = (2 * fr_pool_threads(g->pool) + kv_heads - 1) / kv_heads;
+    return few > enough ? few : enough < pairs ? enough : pairs;
+}
 
 static void attend(const running *g, const fr_op *op, int item, int thread) {
     const fr_model *m = g->model;
@@ -220,7 +238,7 @@ static void attend(const running *g, const fr_op *op, int item, int thread) {
     while (item >= g->run_item[run + 1]) run++;
     item -= g->run_item[run];
     int first = g->run_start[run], rows = g->run_start[run + 1] - first;
-    int each = pair_items(rows * per_key), head = item / each;
+    int each = pair_items(g, rows * per_key, op->kv_heads), head = item / each;
     int from = rows * per_key * (item % each) / each, to = rows * per_key * (item % each + 1) / each;
     fr_attention a = {
         .pairs = to - from, .head_width = D, .window = op->window,
@@ -260,32 +278,56 @@ static int items_of(const running *g, const fr_op *op) {
     }
 }
 
+static void take(const running *g, const fr_op *op, int item, int thread) {
+    switch (op->kind) {
+        case FR_EMBED: embed(g, op, item); break;
+        case FR_NORM: norm(g, op, item); break;
+        case FR_LINEAR: linear(g, op, item); break;
+        case FR_GATED: gated(g, op, item); break;
+        case FR_ROTATE: rotate(g, op, item); break;
+        case FR_ATTEND: attend(g, op, item, thread); break;
+    }
+}
+
+/* Waits until all items are done, fetching the beginning of this thread's share of the weights
+   that come next. */
+static void wait_for(const running *g, int i, int items, int thread, int segments) {
+    const char *next = NULL;
+    for (int j = i + 1; j < g->model->count && j < i + 4 && !next; j++) {
+        const fr_op *op = &g->model->ops[j];
+        if (op->kind != FR_LINEAR && op->kind != FR_GATED) continue;
+        const fr_matrix *m = op->matrix[0];
+        next = (const char *)tile_at(m, (int64_t)m->tiles * (thread % segments) / segments);
+    }
+    for (int at = 0; next && at < WAITING_FETCH; at += 64) {
+        if (atomic_load(&g->model->done[i].count) >= items) return;
+        __builtin_prefetch(next + at, 0, 2);
+    }
+    fr_pool_wait(&g->model->done[i].count, items);
+}
+
 static void share(void *given, int thread) {
     running *g = given;
-    int threads = fr_pool_threads(g->pool);
+    int segments = fr_pool_threads(g->pool);
+    if (segments > MOST_SEGMENTS) segments = MOST_SEGMENTS;
     for (int i = 0; i < g->model->count; i++) {
         const fr_op *op = &g->model->ops[i];
-        counter *counts = &g->model->items[i];
-        int items = items_of(g, op), chunk = 1;
-        if (op->kind == FR_LINEAR || op->kind == FR_GATED || op->kind == FR_ROTATE)
-            chunk = items / (threads * 8) + 1; /* neighbours, so that memory is read in order */
-        for (;;) {
-            int from = atomic_fetch_add(&counts->taken, chunk);
-            if (from >= items) break;
-            int to = from + chunk < items ? from + chunk : items;
-            for (int item = from; item < to; item++) {
-                switch (op->kind) {
-                    case FR_EMBED: embed(g, op, item); break;
-                    case FR_NORM: norm(g, op, item); break;
-                    case FR_LINEAR: linear(g, op, item); break;
-                    case FR_GATED: gated(g, op, item); break;
-                    case FR_ROTATE: rotate(g, op, item); break;
-                    case FR_ATTEND: attend(g, op, item, thread); break;
-                }
+        int items = items_of(g, op);
+        for (int k = 0; k < segments; k++) {
+            int segment = (thread + k) % segments;
+            int start = (int)((int64_t)items * segment / segments);
+            int end = (int)((int64_t)items * (segment + 1) / segments);
+            int chunk = k ? 1 : (end - start) / 8 + 1;
+            for (;;) {
+                int from = start + atomic_fetch_add(&g->model->taken[i * segments + segment].count,
+                                                    chunk);
+                if (from >= end) break;
+                int to = from + chunk < end ? from + chunk : end;
+                for (int item = from; item < to; item++) take(g, op, item, thread);
+                atomic_fetch_add(&g->model->done[i].count, to - from);
             }
-            atomic_fetch_add(&counts->done, to - from);
         }
-        fr_pool_wait(&counts->done, items);
+        wait_for(g, i, items, thread, segments);
     }
 }
 
@@ -305,7 +347,7 @@ static void find_runs(running *g) {
     g->run_start[g->runs] = pass->rows;
     for (int i = 0; i < g->runs; i++) {
         int rows = g->run_start[i + 1] - g->run_start[i];
-        g->run_item[i + 1] = g->run_item[i] + kv_heads * pair_items(rows * heads / kv_heads);
+        g->run_item[i + 1] = g->run_item[i] + kv_heads * pair_items(g, rows * heads / kv_heads, kv_heads);
     }
 }
 
@@ -323,10 +365,10 @@ int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass
     if (g.run_start && g.scores) {
         g.run_item = g.run_start + pass->rows + 1;
         find_runs(&g);
-        for (int i = 0; i < model->count; i++) {
-            atomic_store(&model->items[i].taken, 0);
-            atomic_store(&model->items[i].done, 0);
-        }
+        int segments = fr_pool_threads(pool);
+        if (segments > MOST_SEGMENTS) segments = MOST_SEGMENTS;
+        for (int i = 0; i < model->count; i++) atomic_store(&model->done[i].count, 0);
+        for (int i = 0; i < model->count * segments; i++) atomic_store(&model->taken[i].count, 0);
         fr_pool_run(pool, share, &g);
     }
     int failed = !g.run_start || !g.scores;
@@ -369,7 +411,7 @@ static void multiply(void *given, int thread) {
             int first = fr_block_start(p->rows, block);
             int count = fr_block_start(p->rows, block + 1) - first;
             float y[FR_ROWS * FR_LANES];
-            p->kernels->tile(m, tile, p->records + first * groups, p->x + (int64_t)first * m->width,
+            p->kernels->tile(m, tile, tile_at(m, tile + 1), p->records + first * groups, p->x + (int64_t)first * m->width,
                              m->width, count, y);
             for (int r = 0; r < count; r++)
                 memcpy(p->y + (first + r) * p->stride + tile * FR_LANES, y + r * FR_LANES,
