@@ -79,6 +79,7 @@ def _passes(axes: Any, record: Record) -> None:
         axes.plot([n for n, _ in known], [f.median * 1e3 for _, f in known], "o-", label=engine)
     if passes.bound is not None:
         axes.axhline(passes.bound * 1e3, color="grey", ls=":", label="bytes ÷ bandwidth")
+    axes.set_xticks(passes.rows)
     axes.set_xlabel("rows of a pass")
     axes.set_ylabel("milliseconds")
     axes.set_ylim(bottom=0)

@@ -74,13 +74,15 @@ def to_markdown(record: Record) -> str:
     """Tables: medians, and the range over repeats in brackets."""
     plan = record.plan
     draft = f", drafts by {plan.draft_model}" if plan.draft_model else ""
+    items = ""
+    if plan.workloads:
+        items = f" of {_counted(plan.items, 'item')} of at most {plan.max_tokens} tokens"
     lines = [
         f"# {plan.model}{draft}",
         "",
         f"{_processor()}, {_counted(plan.threads, 'thread')}; forerun {version('forerun')}; "
-        f"{time.strftime('%Y-%m-%d')}. {_counted(plan.repeats, 'repeat')} of "
-        f"{_counted(plan.items, 'item')} of at most {plan.max_tokens} tokens; median and range "
-        "over repeats; systems in turn on each item.",
+        f"{time.strftime('%Y-%m-%d')}. {_counted(plan.repeats, 'repeat')}{items}; "
+        "median and range; systems in turn.",
         "",
     ]
     if record.load is not None and record.load > BUSY:

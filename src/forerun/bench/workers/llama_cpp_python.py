@@ -6,6 +6,7 @@ take a draft model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -43,10 +44,9 @@ class Engine:
         self._llama(lookup=False)
 
     def info(self) -> dict[str, Any]:
-        return {
-            "version": llama_cpp.__version__,
-            "path": llama_cpp.llama_print_system_info().decode().strip(),
-        }
+        said = llama_cpp.llama_print_system_info().decode()  # "CPU : AVX2 = 1 | FMA = 1 | …"
+        features = re.findall(r"(\w+) = 1", said)
+        return {"version": llama_cpp.__version__, "path": " ".join(features)}
 
     def generate(
         self,
