@@ -40,5 +40,6 @@ def test_native_systems_write_the_same_text(tmp_path, data, monkeypatch):
         assert len({r.digest for r in found}) == 1
         assert found[0].tokens > 0
     assert sum(r.drafted for r in record.runs) > 0
+    assert list((tmp_path / "cache" / "costs").iterdir())  # those of `auto`
     assert record.passes.figure("native", 16) is not None
     assert record.passes.weight_bytes < model.stat().st_size

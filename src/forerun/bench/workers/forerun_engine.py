@@ -49,8 +49,8 @@ class Engine:
         cache: str | None = None,
     ) -> None:
         settings: dict[str, Any] = {"threads": threads, "context": context, "backend": backend}
-        if cache is not None:
-            settings["cache"] = Path(cache)
+        self._cache = {} if cache is None else {"cache": Path(cache)}
+        settings |= self._cache
         self.target: Model = load_model(model, **settings)
         self.draft: Model | None = load_model(draft_model, **settings) if draft_model else None
         self._watches = [Watch(m) for m in (self.target, self.draft) if m is not None]
@@ -133,7 +133,9 @@ class Engine:
     def _engine(self, mode: str, num_draft: int | str | None) -> Decoder:
         key = (mode, num_draft)
         if key not in self._engines:
-            settings: dict[str, Any] = {} if num_draft is None else {"num_draft": num_draft}
+            settings: dict[str, Any] = dict(self._cache)
+            if num_draft is not None:
+                settings["num_draft"] = num_draft
             if "model" in mode.split("+"):
                 settings["draft_model"] = self.draft
             if mode != "plain":
