@@ -15,10 +15,11 @@ What this module does not know: text, prompts' meaning, scheduling, where the ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
+from forerun.clock import RoundClock
 from forerun.control import PLAIN, Control, Plan
 from forerun.drafters.base import Drafter, DraftRequest, check_proposals
 from forerun.errors import CapabilityError, ForerunError, LawError
@@ -115,7 +116,7 @@ def decode_round(
     A generation whose logits make no law ends with an error that names model, position and slot;
     the others go on. `heads` records the likeliest tokens of each final law (costs O(V)).
     """
-    clock = _Clock(len(batch))
+    clock = RoundClock(len(batch))
     drafts = propose(batch, target, drafter)
     clock.drafted([draft.seconds for draft in drafts])
     rows = target.extend([_step(g, draft.proposal) for g, draft in zip(batch, drafts)])
@@ -135,7 +136,7 @@ def decode_round(
             drafter.observe(g.slot, g.ids[start:])
         head = _head(verdict.law) if heads else None
         times = clock.lap(draft.seconds)
-        own = replace(times, draft=draft.seconds)
+        own = Times(draft=draft.seconds, target=times.target, verify=times.verify)
         g.control.learn(draft.plan, len(logits), len(proposal), len(verdict.path), own)
         records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, head, times))
         g.round += 1
@@ -292,25 +293,3 @@ def _head(law: Any) -> tuple[tuple[int, float], ...]:
     weights = host(law)
     likeliest = weights.argsort(kind="stable")[::-1][:HEAD]
     return tuple((int(i), float(weights[i])) for i in likeliest if weights[i] > 0)
-
-
-class _Clock:
-    """Splits a round's time: each one's share of drafting is known, what was planned beside it and
-    the pass are shared alike, verification is each one's own."""
-
-    def __init__(self, sharers: int) -> None:
-        self._sharers = sharers
-        self._last = perf_counter()
-
-    def _since(self) -> float:
-        last, self._last = self._last, perf_counter()
-        return self._last - last
-
-    def drafted(self, shares: Sequence[float]) -> None:
-        self._planned = (self._since() - sum(shares)) / self._sharers
-
-    def read(self) -> None:
-        self._target = self._since() / self._sharers
-
-    def lap(self, drafted: float) -> Times:
-        return Times(draft=drafted + self._planned, target=self._target, verify=self._since())

@@ -131,8 +131,9 @@ class Pace:
             return
         self._round += 1
         rows = 1 + drafted
-        width = self._widths.setdefault(rows, _Last(FEW))
-        width.add(times.target / table(self.costs.target, rows), self._round)
+        if rows not in self._widths:
+            self._widths[rows] = _Last(FEW)
+        self._widths[rows].add(times.target / table(self.costs.target, rows), self._round)
         self._widths = {n: w for n, w in self._widths.items() if w.when > self._round - FORGET}
         self._verify.add(times.verify / rows, self._round)
         if drafter is not None and drafted and unread <= WIDEST:
@@ -142,7 +143,9 @@ class Pace:
         self._rows = None
 
     def _ratio(self, drafter: str) -> _Last:
-        return self._ratios.setdefault(drafter, _Last(MANY))
+        if drafter not in self._ratios:
+            self._ratios[drafter] = _Last(MANY)
+        return self._ratios[drafter]
 
     def _expected(self, drafter: str, unread: int) -> tuple[float, float]:
         """Of a draft model, seconds: a pass over what it has not read, then one a token. Reading a

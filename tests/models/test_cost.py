@@ -157,7 +157,7 @@ def test_measured_again_for_another_version(tmp_path, monkeypatch):
     model = Clocked()
     model.cost_key = "a"
     kept(model, tmp_path)
-    monkeypatch.setattr("forerun.__version__", "99")
+    monkeypatch.setattr(cost, "version", lambda name: "99")
     model.widths.clear()
     kept(model, tmp_path)
     assert model.widths

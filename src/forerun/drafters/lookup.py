@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, refuse_twice
@@ -95,6 +96,7 @@ def number(value: Any) -> float:
         return math.nan
 
 
+@cache
 def after_match(length: int) -> float:
     """Pr(the text goes on as it did where its last `length` tokens stood before), as a rule."""
     return 1 - 0.8 / math.pow(length, 0.8)

@@ -28,6 +28,7 @@ import random
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -159,10 +160,8 @@ def _key(model: Model) -> str | None:
     own = getattr(model, "cost_key", None)
     if own is None:
         return None
-    from forerun import __version__
-
     return "\n".join(
-        (f"forerun {__version__}", f"{CACHED} cached", processor(), backend(model), str(own))
+        (f"forerun {version('forerun')}", f"{CACHED} cached", processor(), backend(model), str(own))
     )
 
 

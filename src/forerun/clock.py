@@ -1,0 +1,30 @@
+"""The clock of a round: how its time divides among the requests that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from forerun.trace import Times
+
+
+class RoundClock:
+    """Splits a round's time: each one's share of drafting is known, what was planned beside it and
+    the pass are shared alike, verification is each one's own."""
+
+    def __init__(self, sharers: int) -> None:
+        self._sharers = sharers
+        self._last = perf_counter()
+
+    def _since(self) -> float:
+        last, self._last = self._last, perf_counter()
+        return self._last - last
+
+    def drafted(self, shares: Sequence[float]) -> None:
+        self._planned = (self._since() - sum(shares)) / self._sharers
+
+    def read(self) -> None:
+        self._target = self._since() / self._sharers
+
+    def lap(self, drafted: float) -> Times:
+        return Times(draft=drafted + self._planned, target=self._target, verify=self._since())
