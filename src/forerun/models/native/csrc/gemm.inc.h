@@ -108,7 +108,7 @@ INLINE void fold_group(int type, int R, const unpacked *u, const fr_record *x, v
 
 /* Codes are fetched this many bytes ahead, on into the next tile, whose scales are fetched too. */
 #ifndef AHEAD
-#define AHEAD 2048
+#define AHEAD 4096
 #endif
 
 INLINE void fetch(const uint8_t *codes, const uint8_t *end, const uint8_t *next, int bytes) {
