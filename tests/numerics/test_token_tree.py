@@ -13,6 +13,7 @@ def test_the_docstrings_example():
     assert tree.path_tokens(3) == (7, 5)
     assert tree.path(-1) == ()
     assert tree.children == {-1: (0,), 0: (1, 3), 1: (2,), 2: (), 3: ()}
+    assert [tree.children_of(node) for node in range(-1, 4)] == list(tree.children.values())
     assert not tree.is_chain
 
 
@@ -20,7 +21,11 @@ def test_a_chain():
     tree = TokenTree.chain([4, 4, 6])
     assert tree.parents == (-1, 0, 1)
     assert tree.is_chain
+    assert [tree.path(node) for node in range(-1, 3)] == [(), (0,), (0, 1), (0, 1, 2)]
+    assert [tree.path_tokens(node) for node in range(-1, 3)] == [(), (4,), (4, 4), (4, 4, 6)]
+    assert [tree.children_of(node) for node in range(-1, 3)] == list(tree.children.values())
     assert TokenTree().is_chain
+    assert TokenTree().children_of(-1) == ()
     assert len(NOTHING) == 0
 
 

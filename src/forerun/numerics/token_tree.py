@@ -49,6 +49,12 @@ class TokenTree:
     def is_chain(self) -> bool:
         return self.parents == tuple(range(ROOT, len(self) - 1))
 
+    def children_of(self, node: int) -> tuple[int, ...]:
+        """Children of a node or of the root, in the order they were drawn."""
+        if self.is_chain:
+            return (node + 1,) if node + 1 < len(self.tokens) else ()
+        return self.children[node]
+
     @cached_property
     def children(self) -> dict[int, tuple[int, ...]]:
         """Children of each node and of the root, in the order they were drawn."""

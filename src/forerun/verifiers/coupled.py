@@ -35,7 +35,7 @@ class CoupledVerifier:
         while True:
             law = p[node + 1]
             token = draws.race(law, emitted, Purpose.NEXT)
-            children = tree.children[node]
+            children = tree.children_of(node)
             for child in children:
                 judged[child] = mass(law, tree.tokens[child])  # without knowing the race
             match = next((c for c in children if tree.tokens[c] == token), None)
