@@ -7,8 +7,10 @@
 
 The reference is the float32 run of the dequantised file through transformers (the hf backend), so
 that only an engine's own roundings count: of activations, sums, and caches. The texts are news and
-code (`benchmarks/data.py` fetches them), in windows of 640 tokens: all positions of all windows
-count. Logits are kept in FOLDER, float32, some gigabytes each; each engine runs once.
+code (`benchmarks/data.py` fetches them), in windows of 640 tokens. The first --skip positions of a
+window do not count: at a text's first token some models' activations are so large that this one
+position stands for half of an engine's mean. Logits are kept in FOLDER, float32, some gigabytes
+each; each engine runs once.
 
     KL        mean of Σ p (log p − log q) over positions, p the reference's law, q the engine's
     top-1     share of positions with the same likeliest token
@@ -138,7 +140,7 @@ def collect(options: argparse.Namespace) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def compare(folder: Path, json_out: bool) -> None:
+def compare(folder: Path, skip: int, json_out: bool) -> None:
     """A line for each model and engine whose logits are in FOLDER."""
     import numpy as np
 
@@ -156,7 +158,10 @@ def compare(folder: Path, json_out: bool) -> None:
         size = min(table.shape[1] for table in tables.values())
         following = [token for window in ids for token in (*window[1:], -1)]
         sums = {engine: {"kl": [], "top1": [], "loss": []} for engine in tables}
+        counted = [at >= skip for window in ids for at in range(len(window))]
         for row, token in enumerate(following):
+            if not counted[row]:
+                continue
             p = log_law(tables["reference"][row, :size])
             for engine, table in tables.items():
                 q = log_law(table[row, :size])
@@ -208,11 +213,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="texts: see benchmarks/data.py")
     parser.add_argument("--peers", type=Path, help="see benchmarks/peers.py")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=4, help="first positions of each window")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.model is None:
-        compare(options.folder, options.json)
+        compare(options.folder, options.skip, options.json)
     else:
         collect(options)
 
