@@ -42,8 +42,8 @@ def bench(
         list[str] | None,
         typer.Option(
             "--system",
-            metavar="ENGINE:MODE\\[@N]",
-            help="What to measure, such as hf:suffix or llama-cpp-python:lookup@4; the first is "
+            metavar="ENGINE:MODE[@N]",
+            help="What to measure, such as native:suffix or llama-cpp-python:lookup@4; the first is "
             "what others are compared with. Repeatable. \\[default: plain and suffix]",
         ),
     ] = None,
@@ -127,7 +127,7 @@ def bench(
 
       forerun bench --workload edit --items 2
 
-      forerun bench --passes --peers ~/peers --system llama-cpp-python --system hf
+      forerun bench --passes --peers ~/peers --system native --system llama-cpp-python
 
     Exit code 1 where a system failed; 130 after Ctrl-C, with a report of what there was.
     """
