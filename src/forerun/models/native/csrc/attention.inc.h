@@ -16,42 +16,41 @@ INLINE const uint16_t *value_of(const fr_attention *a, int cell) {
     return (const uint16_t *)page + (int64_t)(cell % FR_PAGE) * a->head_width;
 }
 
-/* Scores of all cells in blocks first .. last-1 (of 16), for P pairs. */
-INLINE void score_blocks(const fr_attention *a, int P, int first, int last) {
-    int block = first;
-    for (; block + 2 <= last; block += 2) {
-        const uint16_t *k0 = keys_of(a, 16 * block), *k1 = keys_of(a, 16 * block + 16);
-        vf s0[FR_PAIRS], s1[FR_PAIRS];
+/* Scores of B blocks of 16 cells, from block `first`, for P pairs: B · P sums at a time. */
+INLINE void score_some(const fr_attention *a, int P, int B, int first) {
+    const uint16_t *keys[4];
+    vf sum[FR_PAIRS][4];
+    UNROLL
+    for (int b = 0; b < B; b++) keys[b] = keys_of(a, 16 * (first + b));
+    UNROLL
+    for (int p = 0; p < P; p++) {
         UNROLL
-        for (int p = 0; p < P; p++) s0[p] = s1[p] = vf_set(0);
-        for (int d = 0; d < a->head_width; d++) {
-            vf x = vf_half(k0 + 16 * d), y = vf_half(k1 + 16 * d);
-            UNROLL
-            for (int p = 0; p < P; p++) {
-                vf q = vf_set(a->q[p][d]);
-                s0[p] = vf_fma(q, x, s0[p]);
-                s1[p] = vf_fma(q, y, s1[p]);
-            }
-        }
+        for (int b = 0; b < B; b++) sum[p][b] = vf_set(0);
+    }
+    for (int d = 0; d < a->head_width; d++) {
+        vf k[4];
+        UNROLL
+        for (int b = 0; b < B; b++) k[b] = vf_half(keys[b] + 16 * d);
         UNROLL
         for (int p = 0; p < P; p++) {
-            vf_store(a->scores + p * a->stride + 16 * block, s0[p]);
-            vf_store(a->scores + p * a->stride + 16 * block + 16, s1[p]);
-        }
-    }
-    for (; block < last; block++) {
-        const uint16_t *k0 = keys_of(a, 16 * block);
-        vf s0[FR_PAIRS];
-        UNROLL
-        for (int p = 0; p < P; p++) s0[p] = vf_set(0);
-        for (int d = 0; d < a->head_width; d++) {
-            vf x = vf_half(k0 + 16 * d);
+            vf q = vf_set(a->q[p][d]);
             UNROLL
-            for (int p = 0; p < P; p++) s0[p] = vf_fma(vf_set(a->q[p][d]), x, s0[p]);
+            for (int b = 0; b < B; b++) sum[p][b] = vf_fma(q, k[b], sum[p][b]);
         }
-        UNROLL
-        for (int p = 0; p < P; p++) vf_store(a->scores + p * a->stride + 16 * block, s0[p]);
     }
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int b = 0; b < B; b++)
+            vf_store(a->scores + p * a->stride + 16 * (first + b), sum[p][b]);
+    }
+}
+
+/* Scores of all cells in blocks first .. last-1. */
+INLINE void score_blocks(const fr_attention *a, int P, int first, int last) {
+    int block = first;
+    for (; block + 4 <= last; block += 4) score_some(a, P, 4, block);
+    for (; block < last; block++) score_some(a, P, 1, block);
 }
 
 /* out[p] += Σ_j weight[p][j] v_j over positions first .. last-1, all of them cells of that number. */
