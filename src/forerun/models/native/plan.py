@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from forerun.errors import CapabilityError
 from forerun.models.gguf import GGUFFile
 from forerun.models.native import kernels as c
 from forerun.models.native.dequantise import dequantise
@@ -59,6 +60,8 @@ class Plan:
         path: str | None = None,
         max_rows: int = MAX_ROWS,
     ) -> None:
+        if why := why_not(h):
+            raise CapabilityError(f"{file.path}: {why}")
         self._lib = c.library()
         self._h, self._max_rows = h, max_rows
         self.path = c.checked_path(path)
