@@ -103,7 +103,7 @@ FR_API void fr_channel(const fr_matrix *matrix, int row, float *out);
 /* paths.c: names of the instruction paths of this build that this machine has, best first. */
 FR_API const char *fr_paths(void);
 
-/* For tests: y[r][tiles*16] = matrix · x[r], for any number of rows. -1: unknown path. */
+/* matmul.c, for tests: y[r][tiles*16] = matrix · x[r], for any number of rows. -1: unknown path. */
 FR_API int fr_matmul(fr_pool *pool, const char *path, const fr_matrix *matrix, const float *x,
                      int rows, float *y);
 
