@@ -10,6 +10,7 @@ import pytest
 from forerun import clib
 from forerun.errors import CacheError, CapabilityError, ModelFileError, OptionError, PromptError
 from forerun.models.base import Step
+from forerun.models.load import load_model
 from forerun.models.native import plan
 from forerun.models.native.model import NativeModel
 from models.contract import CONTRACT, name
@@ -94,7 +95,6 @@ def test_unknown_kernels_are_named(kernels, tiny):
     ("options", "message"),
     [
         ({"dtype": "bfloat16"}, "dtype bfloat16 is for backend 'hf'"),
-        ({"device": "cuda"}, "runs on the CPU, not on 'cuda'"),
         ({"context": 0}, "context must be at least 1, not 0"),
         ({"context": 1.5}, "context must be at least 1, not 1.5"),
         ({"max_memory": 0}, "max_memory must be a positive number of bytes, not 0"),
@@ -106,6 +106,11 @@ def test_options_that_cannot_be(options, message, tiny):
     with pytest.raises(OptionError) as error:
         NativeModel.load(tiny, kernels="numpy", **options)
     assert message in str(error.value)
+
+
+def test_other_devices_are_refused(tiny):
+    with pytest.raises(OptionError, match="runs on the CPU, not on 'cuda'"):
+        load_model(tiny, backend="native", device="cuda")
 
 
 @compiled
