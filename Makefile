@@ -15,7 +15,7 @@ WORKERS ?= 2
 # The C library; rebuilt when its sources change. Without a C compiler forerun works, slowly.
 NATIVE := src/forerun/models/native
 LIBRARY := src/forerun/libforerun.$(if $(filter Darwin,$(shell uname -s)),dylib,so)
-PROMPT ?= Write an HTML page with a table of five planets: name, distance from the sun, and diameter.
+PROMPT ?= Write SQL statements that create three tables: customers, orders and products, with keys.
 
 .PHONY: demo library test test-long check fmt clean
 
