@@ -44,6 +44,7 @@ static void quantise_all(void *given, int thread) {
 
 int fr_matmul(fr_pool *pool, const char *path, const fr_matrix *matrix, const float *x, int rows,
               float *y) {
+    fr_pool_ready(pool);
     product p = {.kernels = fr_find_path(path), .matrix = matrix, .x = x, .y = y, .rows = rows,
                  .threads = fr_pool_threads(pool), .stride = (int64_t)matrix->tiles * FR_LANES};
     if (!p.kernels || rows < 1) return -1;

@@ -126,6 +126,7 @@ static void find_runs(running *g) {
 int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass) {
     const fr_kernels *kernels = fr_find_path(path);
     if (!kernels || pass->rows < 1 || pass->rows > model->max_rows) return -1;
+    fr_pool_ready(pool);
     int cells = 0;
     for (int row = 0; row < pass->rows; row++)
         if (pass->cells[row] >= cells) cells = pass->cells[row] + 1;

@@ -199,6 +199,7 @@ static void pack_share(void *given, int thread) {
 
 void fr_pack(fr_pool *pool, int type, int rows, int width, const uint8_t *blocks,
              uint8_t *packed) {
+    fr_pool_ready(pool);
     packing p = {type, rows, width, fr_pool_threads(pool), 0, 0, blocks, packed};
     if (fr_layout(type, rows, width, &p.tile_bytes, &p.scale_bytes))
         fr_pool_run(pool, pack_share, &p);

@@ -24,7 +24,7 @@ struct fr_pool {
     pthread_cond_t call;
     int wanted;  /* threads, the caller included */
     int started; /* threads that could be started, the caller included */
-    pid_t process;
+    _Atomic int process; /* that started the threads; 0 while one of a child's does */
     pthread_t *workers;
     fr_job job;
     void *argument;
@@ -90,7 +90,6 @@ static void *work(void *given) {
 static void start_threads(fr_pool *pool) {
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->call, NULL);
-    pool->process = getpid();
     pool->started = 1;
     atomic_store(&pool->sleeping, 0);
     atomic_store(&pool->running, 0);
@@ -106,6 +105,17 @@ static void start_threads(fr_pool *pool) {
     }
 }
 
+void fr_pool_ready(fr_pool *pool) {
+    int own = (int)getpid(), found = atomic_load(&pool->process);
+    if (found == own) return;
+    if (found && atomic_compare_exchange_strong(&pool->process, &found, 0)) {
+        pthread_mutex_init(&pool->turn, NULL); /* a child: threads, and maybe a lock, stayed behind */
+        start_threads(pool);
+        atomic_store(&pool->process, own);
+    }
+    while (atomic_load(&pool->process) != own) sched_yield(); /* another thread of the child does */
+}
+
 fr_pool *fr_pool_new(int threads) {
     fr_pool *pool = NULL;
     if (posix_memalign((void **)&pool, 64, sizeof *pool)) return NULL;
@@ -117,6 +127,7 @@ fr_pool *fr_pool_new(int threads) {
     }
     pthread_mutex_init(&pool->turn, NULL);
     start_threads(pool);
+    atomic_store(&pool->process, (int)getpid());
     return pool;
 }
 
@@ -134,7 +145,7 @@ static void call(fr_pool *pool, fr_job job, void *argument) {
 
 void fr_pool_free(fr_pool *pool) {
     if (!pool) return;
-    if (pool->process == getpid()) {
+    if (atomic_load(&pool->process) == (int)getpid()) {
         atomic_store(&pool->stop, 1);
         call(pool, NULL, NULL);
         for (int i = 1; i < pool->started; i++) pthread_join(pool->workers[i], NULL);
@@ -146,10 +157,7 @@ void fr_pool_free(fr_pool *pool) {
 int fr_pool_threads(const fr_pool *pool) { return pool->started; }
 
 void fr_pool_run(fr_pool *pool, fr_job job, void *argument) {
-    if (pool->process != getpid()) { /* a child: its threads, and maybe a lock, stayed behind */
-        pthread_mutex_init(&pool->turn, NULL);
-        start_threads(pool);
-    }
+    fr_pool_ready(pool);
     pthread_mutex_lock(&pool->turn);
     mode before = exact_mode();
     if (pool->started > 1) call(pool, job, argument);
