@@ -106,20 +106,21 @@ INLINE void fold_group(int type, int R, const unpacked *u, const fr_record *x, v
     }
 }
 
-/* Codes are fetched this many bytes ahead, on into the next tile, whose scales are fetched too. */
-#ifndef AHEAD
-#define AHEAD 4096
-#endif
+/* Codes are fetched this many bytes ahead (at most a tile's), on into the next tile, whose scales
+   are fetched too. Into the second cache: the first has too few places for lines on their way. */
+enum { AHEAD = 8192 };
 
-INLINE void fetch(const uint8_t *codes, const uint8_t *end, const uint8_t *next, int bytes) {
-    const uint8_t *ahead = codes + AHEAD < end ? codes + AHEAD : next + (codes + AHEAD - end);
-    for (int line = 0; line < bytes; line += 64) prefetch(ahead + line);
+INLINE void fetch(const uint8_t *codes, const uint8_t *end, const uint8_t *next, int64_t ahead,
+                  int bytes) {
+    const uint8_t *from = codes + ahead < end ? codes + ahead : next + (codes + ahead - end);
+    for (int line = 0; line < bytes; line += 64) prefetch(from + line);
 }
 
 INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, const uint8_t *next,
                            const fr_record *x, float *out) {
     const uint8_t *scales = m->data + tile * m->tile_bytes, *codes = scales + m->scale_bytes;
     const uint8_t *end = scales + m->tile_bytes, *next_scales = next;
+    const int64_t size = m->tile_bytes - m->scale_bytes, ahead = size < AHEAD ? size : AHEAD;
     next += m->scale_bytes;
     const int step = code_bytes(type), groups = m->width / FR_GROUP;
     vf acc[FR_ROWS];
@@ -133,7 +134,7 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
             for (int line = 0; line < scale_step(type); line += 64) prefetch(next_scales + line);
             next_scales += scale_step(type);
             for (int within = 0; within < 8; within++) {
-                fetch(codes, end, next, step);
+                fetch(codes, end, next, ahead, step);
                 unpack_codes(type, codes, &u);
                 unpack_scales(type, scales, within, super, super_minimum, &u);
                 fold_group(type, R, &u, x, acc);
@@ -146,7 +147,7 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
         for (int group = 0; group < groups; group++) {
             prefetch(next_scales);
             next_scales += scale_step(type);
-            fetch(codes, end, next, step);
+            fetch(codes, end, next, ahead, step);
             unpack_codes(type, codes, &u);
             unpack_scales(type, scales, 0, vf_set(0), vf_set(0), &u);
             fold_group(type, R, &u, x, acc);

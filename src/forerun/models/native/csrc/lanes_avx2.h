@@ -105,4 +105,4 @@ INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) {
     return EACH(vi, _mm256_add_epi32(c.a, _mm256_slli_epi32(upper.a, 7)),
                 _mm256_add_epi32(c.b, _mm256_slli_epi32(upper.b, 7)));
 }
-INLINE void prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+INLINE void prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }

@@ -100,4 +100,4 @@ INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) {
     QUARTERS c.q[i] = vaddq_s32(c.q[i], vdupq_n_s32(shift));
     return vi_dot(c, u, x);
 }
-INLINE void prefetch(const void *p) { __builtin_prefetch(p); }
+INLINE void prefetch(const void *p) { __builtin_prefetch(p, 0, 2); }

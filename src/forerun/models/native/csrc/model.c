@@ -89,7 +89,7 @@ static void share(void *given, int thread) {
             int segment = (thread + k) % segments;
             int start = (int)((int64_t)items * segment / segments);
             int end = (int)((int64_t)items * (segment + 1) / segments);
-            int chunk = k ? 1 : (end - start) / 8 + 1;
+            int chunk = k ? 1 : (end - start) / 64 + 1;
             for (;;) {
                 int from = start + atomic_fetch_add(&g->model->taken[i * segments + segment].count,
                                                     chunk);
