@@ -6,13 +6,20 @@
        acc  = fma(float(sum) · scale(x), scale(w), acc)               then, where there are minima,
        acc  = fma(min(w), scale(x) · Σ codes(x), acc)
 
-   in the order of the groups, for each row and channel alike. Types without minima have codes that
+   in the order of the groups, for each row and channel alike. Super-blocks have integer sub-scales
+   and one scale d for 8 groups, so there
+
+       part = fma(float(sum · subscale(w)), scale(x), part)           the product exact too, below 2^24
+       acc  = fma(part, d(w), acc)                                    after 8 groups
+
+ Types without minima have codes that
    mean code − offset; the offset's share, −offset · Σ codes(x), is where the sum begins.
    Included by every path, after its lanes. */
 
 typedef struct {
     vb codes[8];   /* eight times 4 inputs of 16 channels, unsigned */
-    vf scale[2];   /* of the group, or of its halves (Q6_K) */
+    vf scale;      /* of the group */
+    vi sub[2];     /* sub-scale of the group, or of its halves (Q6_K) */
     vf minimum;    /* types with minima */
 } unpacked;
 
@@ -66,44 +73,42 @@ INLINE void unpack_codes(int type, const uint8_t *p, unpacked *u) {
     }
 }
 
-INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super, vf super_minimum,
-                          unpacked *u) {
+INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minimum, unpacked *u) {
     if (type == FR_Q6_K) {
-        u->scale[0] = vf_mul(super, vf_i8(p + 32 + 32 * within));
-        u->scale[1] = vf_mul(super, vf_i8(p + 32 + 32 * within + 16));
+        u->sub[0] = vi_i8(p + 32 + 32 * within);
+        u->sub[1] = vi_i8(p + 32 + 32 * within + 16);
     } else if (is_super(type)) {
-        u->scale[0] = vf_mul(super, vf_u8(p + 64 + 32 * within));
-        u->minimum = vf_negate(vf_mul(super_minimum, vf_u8(p + 64 + 32 * within + 16)));
+        u->sub[0] = vi_u8(p + 64 + 32 * within);
+        vf minimum = vi_floats(vi_u8(p + 64 + 32 * within + 16));
+        u->minimum = vf_negate(vf_mul(super_minimum, minimum));
     } else {
-        u->scale[0] = vf_half((const uint16_t *)p);
+        u->scale = vf_half((const uint16_t *)p);
         if (has_minima(type)) u->minimum = vf_half((const uint16_t *)(p + 32));
     }
 }
 
-INLINE void fold_group(int type, int R, const unpacked *u, const fr_record *x, vf *acc) {
-    UNROLL
-    for (int r = 0; r < R; r++) {
-        const fr_record *g = x + r;
-        vf scale = vf_set(g->scale);
-        if (type == FR_Q6_K) {
-            vi low = vi_set(-32 * g->sum[0]), high = vi_set(-32 * g->sum[1]);
-            UNROLL
-            for (int j = 0; j < 4; j++) low = vi_dot(low, u->codes[j], g->codes + 4 * j);
-            UNROLL
-            for (int j = 4; j < 8; j++) high = vi_dot(high, u->codes[j], g->codes + 4 * j);
-            acc[r] = vf_fma(vf_mul(vi_floats(low), scale), u->scale[0], acc[r]);
-            acc[r] = vf_fma(vf_mul(vi_floats(high), scale), u->scale[1], acc[r]);
-            continue;
-        }
-        int offset = offset_of(type);
-        vi sum = vi_set(offset ? -offset * (g->sum[0] + g->sum[1]) : 0);
+/* One row's share of a group: acc, or for super-blocks part, grows. */
+INLINE void fold_row(int type, const unpacked *u, const fr_record *g, vf *part, vf *acc) {
+    vf scale = vf_set(g->scale);
+    if (type == FR_Q6_K) {
+        vi low = vi_set(-32 * g->sum[0]), high = vi_set(-32 * g->sum[1]);
         UNROLL
-        for (int j = 0; j < 8; j++)
-            sum = type == FR_Q8_0 ? vi_dot_wide(sum, u->codes[j], g->codes + 4 * j)
-                                  : vi_dot(sum, u->codes[j], g->codes + 4 * j);
-        acc[r] = vf_fma(vf_mul(vi_floats(sum), scale), u->scale[0], acc[r]);
-        if (has_minima(type)) acc[r] = vf_fma(u->minimum, vf_set(g->sum_scaled), acc[r]);
+        for (int j = 0; j < 4; j++) low = vi_dot(low, u->codes[j], g->codes + 4 * j);
+        UNROLL
+        for (int j = 4; j < 8; j++) high = vi_dot(high, u->codes[j], g->codes + 4 * j);
+        vi sum = vi_add(vi_mul(low, u->sub[0]), vi_mul(high, u->sub[1]));
+        *part = vf_fma(vi_floats(sum), scale, *part);
+        return;
     }
+    int offset = offset_of(type);
+    vi sum = vi_set(offset ? -offset * (g->sum[0] + g->sum[1]) : 0);
+    UNROLL
+    for (int j = 0; j < 8; j++)
+        sum = type == FR_Q8_0 ? vi_dot_wide(sum, u->codes[j], g->codes + 4 * j)
+                              : vi_dot(sum, u->codes[j], g->codes + 4 * j);
+    if (is_super(type)) *part = vf_fma(vi_floats(vi_mul(sum, u->sub[0])), scale, *part);
+    else *acc = vf_fma(vf_mul(vi_floats(sum), scale), u->scale, *acc);
+    if (has_minima(type)) *acc = vf_fma(u->minimum, vf_set(g->sum_scaled), *acc);
 }
 
 /* Codes are fetched this many bytes ahead (at most a tile's), on into the next tile, whose scales
@@ -123,9 +128,9 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
     const int64_t size = m->tile_bytes - m->scale_bytes, ahead = size < AHEAD ? size : AHEAD;
     next += m->scale_bytes;
     const int step = code_bytes(type), groups = m->width / FR_GROUP;
-    vf acc[FR_ROWS];
+    vf acc[FR_ROWS], part[FR_ROWS];
     UNROLL
-    for (int r = 0; r < R; r++) acc[r] = vf_set(0);
+    for (int r = 0; r < R; r++) acc[r] = part[r] = vf_set(0);
     unpacked u;
     if (is_super(type)) {
         for (int first = 0; first < groups; first += 8) {
@@ -136,10 +141,16 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
             for (int within = 0; within < 8; within++) {
                 fetch(codes, end, next, ahead, step);
                 unpack_codes(type, codes, &u);
-                unpack_scales(type, scales, within, super, super_minimum, &u);
-                fold_group(type, R, &u, x, acc);
+                unpack_scales(type, scales, within, super_minimum, &u);
+                UNROLL
+                for (int r = 0; r < R; r++) fold_row(type, &u, x + r, &part[r], &acc[r]);
                 codes += step;
                 x += R;
+            }
+            UNROLL
+            for (int r = 0; r < R; r++) {
+                acc[r] = vf_fma(part[r], super, acc[r]);
+                part[r] = vf_set(0);
             }
             scales += scale_step(type);
         }
@@ -149,8 +160,9 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
             next_scales += scale_step(type);
             fetch(codes, end, next, ahead, step);
             unpack_codes(type, codes, &u);
-            unpack_scales(type, scales, 0, vf_set(0), vf_set(0), &u);
-            fold_group(type, R, &u, x, acc);
+            unpack_scales(type, scales, 0, vf_set(0), &u);
+            UNROLL
+            for (int r = 0; r < R; r++) fold_row(type, &u, x + r, &part[r], &acc[r]);
             scales += scale_step(type);
             codes += step;
             x += R;

@@ -40,18 +40,22 @@ INLINE __m256 brain8(const uint16_t *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 INLINE vf vf_brain(const uint16_t *p) { return EACH(vf, brain8(p), brain8(p + 8)); }
-INLINE vf vf_u8(const uint8_t *p) {
+INLINE vi vi_u8(const uint8_t *p) {
     __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-    return EACH(vf, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
-                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
+    return EACH(vi, _mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
 }
-INLINE vf vf_i8(const uint8_t *p) {
+INLINE vi vi_i8(const uint8_t *p) {
     __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-    return EACH(vf, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
-                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))));
+    return EACH(vi, _mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
 }
 
 INLINE vi vi_set(int32_t x) { return EACH(vi, _mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
+INLINE vi vi_add(vi x, vi y) {
+    return EACH(vi, _mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b));
+}
+INLINE vi vi_mul(vi x, vi y) {
+    return EACH(vi, _mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b));
+}
 INLINE vf vi_floats(vi v) { return EACH(vf, _mm256_cvtepi32_ps(v.a), _mm256_cvtepi32_ps(v.b)); }
 /* By the rounding mode, which every thread sets to nearest-even. */
 INLINE vi vf_round(vf v) { return EACH(vi, _mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b)); }

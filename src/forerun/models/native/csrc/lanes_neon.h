@@ -39,24 +39,24 @@ INLINE vf vf_brain(const uint16_t *p) {
     QUARTERS r.q[i] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16));
     return r;
 }
-INLINE vf vf_u8(const uint8_t *p) {
+INLINE vi vi_u8(const uint8_t *p) {
     uint8x16_t bytes = vld1q_u8(p);
     uint16x8_t low = vmovl_u8(vget_low_u8(bytes)), high = vmovl_u8(vget_high_u8(bytes));
-    return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))),
-                 vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
-                 vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
-                 vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+    return (vi){{vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(low))),
+                 vreinterpretq_s32_u32(vmovl_u16(vget_high_u16(low))),
+                 vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(high))),
+                 vreinterpretq_s32_u32(vmovl_u16(vget_high_u16(high)))}};
 }
-INLINE vf vf_i8(const uint8_t *p) {
+INLINE vi vi_i8(const uint8_t *p) {
     int8x16_t bytes = vld1q_s8((const int8_t *)p);
     int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
-    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
-                 vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
-                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
-                 vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+    return (vi){{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)),
+                 vmovl_s16(vget_low_s16(high)), vmovl_s16(vget_high_s16(high))}};
 }
 
 INLINE vi vi_set(int32_t x) { vi r; QUARTERS r.q[i] = vdupq_n_s32(x); return r; }
+INLINE vi vi_add(vi a, vi b) { QUARTERS a.q[i] = vaddq_s32(a.q[i], b.q[i]); return a; }
+INLINE vi vi_mul(vi a, vi b) { QUARTERS a.q[i] = vmulq_s32(a.q[i], b.q[i]); return a; }
 INLINE vf vi_floats(vi v) { vf r; QUARTERS r.q[i] = vcvtq_f32_s32(v.q[i]); return r; }
 INLINE vi vf_round(vf v) { vi r; QUARTERS r.q[i] = vcvtnq_s32_f32(v.q[i]); return r; }
 INLINE int32_t vi_sum(vi v) {

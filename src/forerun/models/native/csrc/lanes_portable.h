@@ -43,10 +43,12 @@ INLINE uint16_t half_of(float x) {
 }
 INLINE void vf_store_half(uint16_t *p, vf v) { FOR_LANES p[i] = half_of(v.lane[i]); }
 INLINE vf vf_brain(const uint16_t *p) { vf r; FOR_LANES r.lane[i] = fr_from_brain(p[i]); return r; }
-INLINE vf vf_u8(const uint8_t *p) { vf r; FOR_LANES r.lane[i] = (float)p[i]; return r; }
-INLINE vf vf_i8(const uint8_t *p) { vf r; FOR_LANES r.lane[i] = (float)(int8_t)p[i]; return r; }
 
+INLINE vi vi_u8(const uint8_t *p) { vi r; FOR_LANES r.lane[i] = p[i]; return r; }
+INLINE vi vi_i8(const uint8_t *p) { vi r; FOR_LANES r.lane[i] = (int8_t)p[i]; return r; }
 INLINE vi vi_set(int32_t x) { vi r; FOR_LANES r.lane[i] = x; return r; }
+INLINE vi vi_add(vi a, vi b) { FOR_LANES a.lane[i] += b.lane[i]; return a; }
+INLINE vi vi_mul(vi a, vi b) { FOR_LANES a.lane[i] *= b.lane[i]; return a; }
 INLINE vf vi_floats(vi v) { vf r; FOR_LANES r.lane[i] = (float)v.lane[i]; return r; }
 INLINE vi vf_round(vf v) { /* what has no integer becomes the least one, as on x86 */
     vi r;
