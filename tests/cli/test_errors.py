@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import warnings
 
 import pytest
 
@@ -214,3 +216,17 @@ def test_a_traceback_only_on_demand(debug, cli, monkeypatch):
 def test_vv_shows_tracebacks_too(cli):
     assert "Traceback" in cli("generate", "x", *FAKE, "-vv", "--top-p", "0").err
     assert "Traceback" not in cli("generate", "x", *FAKE, "-v", "--top-p", "0").err
+
+
+def test_a_warning_is_one_line(monkeypatch, capsys):
+    app = importlib.import_module("forerun.cli.app")
+
+    def warned(args, debug):
+        warnings.warn("it will be slow", RuntimeWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(app, "_run", warned)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert app.run([]) == 0
+    assert capsys.readouterr().err == "forerun: it will be slow\n"

@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -65,11 +66,18 @@ def _root(
         typer.echo(context.get_help())
 
 
+def _warn(message: Warning | str, *where: object, **rest: object) -> None:
+    """A warning in a line of its own, without the place in the code."""
+    Screen().error(str(message))
+
+
 def run(args: Sequence[str]) -> int:
     """Run a command line; its exit code."""
     debug = bool(os.environ.get("FORERUN_DEBUG")) or _verbosity(args) > 1
     try:
-        code = _run(args, debug)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = _run(args, debug)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -43,8 +43,8 @@ def bench(
         typer.Option(
             "--system",
             metavar="ENGINE:MODE[@N]",
-            help="What to measure, such as native:suffix or llama-cpp-python:lookup@4; the first is "
-            "what others are compared with. Repeatable. \\[default: plain and suffix]",
+            help="What to measure, such as native:suffix or llama-cpp-python:lookup@4; the first "
+            "is what others are compared with. Repeatable. \\[default: plain and suffix]",
         ),
     ] = None,
     model: Annotated[
