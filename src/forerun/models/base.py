@@ -11,11 +11,12 @@ for tests and proofs; the contract suite in tests/models/contract.py runs once f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from forerun.errors import CacheError
+from forerun.errors import CacheError, OptionError, PromptError
+from forerun.sampling import is_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,3 +124,42 @@ def checked_path(
                 f"path {tuple(path)} does not walk the tree: {i} does not follow {above}"
             )
         above = i
+
+
+def check_step(step: Step, held: int, context: int | None, vocabulary: int) -> None:
+    """CacheError, PromptError or OptionError for a step that a slot of `held` tokens cannot take.
+
+    `vocabulary` is the number of rows of the embedding, padding included.
+    """
+    total = held + len(step.tokens)
+    if context is not None and total > context:
+        raise CacheError(f"slot {step.slot} would hold {total} tokens, its context is {context}")
+    if step.tokens and not 0 <= min(step.tokens) <= max(step.tokens) < vocabulary:
+        bad = next(t for t in step.tokens if not 0 <= t < vocabulary)
+        raise PromptError(f"id {bad} is out of range; the model knows 0 to {vocabulary - 1}")
+    if not 0 <= step.wanted <= len(step.tokens):
+        raise OptionError(f"{step.wanted} rows of {len(step.tokens)} tokens")
+    if step.parents is not None and (
+        len(step.parents) != len(step.tokens)
+        or any(not -1 <= parent < i for i, parent in enumerate(step.parents))
+    ):
+        raise OptionError(f"parents {tuple(step.parents)} are no tree: −1 or an earlier token each")
+
+
+def check_limits(context: int | None, max_memory: int | None) -> None:
+    """OptionError unless both are positive whole numbers, or None."""
+    if context is not None and not (is_whole(context) and context > 0):
+        raise OptionError(f"context must be at least 1, not {context!r}")
+    if max_memory is not None and not (is_whole(max_memory) and max_memory > 0):
+        raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory!r}")
+
+
+def ending_ids(
+    asked: int | Iterable[int] | None, known: int | Iterable[int] | None, vocab_size: int
+) -> frozenset[int]:
+    """Ids that end a text: those asked for, else those known; OptionError for a bad one asked."""
+    found = known if asked is None else asked
+    ids = [] if found is None else [found] if isinstance(found, int) else list(found)
+    if asked is not None and (bad := [i for i in ids if not 0 <= i < vocab_size]):
+        raise OptionError(f"eos {bad[0]} is not an id below vocab_size {vocab_size}")
+    return frozenset(int(i) for i in ids if 0 <= i < vocab_size)

@@ -20,8 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forerun.errors import CacheError, MissingExtraError, OptionError, PromptError
-from forerun.models.base import Abilities, Step, checked_path
+from forerun.errors import CacheError, MissingExtraError, OptionError
+from forerun.models.base import (
+    Abilities,
+    Step,
+    check_limits,
+    check_step,
+    checked_path,
+    ending_ids,
+)
 from forerun.models.cost import identity
 
 try:
@@ -71,10 +78,7 @@ class HFModel:
     ) -> None:
         if not isinstance(module, transformers.PreTrainedModel):
             raise OptionError(f"a transformers model is needed, not {type(module).__name__}")
-        if context is not None and not _is_count(context):
-            raise OptionError(f"context must be at least 1, not {context!r}")
-        if max_memory is not None and not _is_count(max_memory):
-            raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory!r}")
+        check_limits(context, max_memory)
         module.eval()
         config = text_config(module)
         self._module = module
@@ -152,17 +156,12 @@ class HFModel:
 
     def _ending(self, eos: int | Iterable[int] | None) -> frozenset[int]:
         """Ids that end a text: as given, else the tokenizer's, else the configs'."""
-        known: Any = eos
-        if known is None and self.tokenizer is not None:
-            known = self.tokenizer.eos or None
+        known: Any = None if self.tokenizer is None else self.tokenizer.eos or None
         generation = getattr(self._module, "generation_config", None)
         for config in (generation, self._module.config, text_config(self._module)):
             if known is None:
                 known = getattr(config, "eos_token_id", None)
-        ids = [] if known is None else [known] if isinstance(known, int) else list(known)
-        if eos is not None and (bad := [i for i in ids if not 0 <= i < self.vocab_size]):
-            raise OptionError(f"eos {bad[0]} is not an id below vocab_size {self.vocab_size}")
-        return frozenset(int(i) for i in ids if 0 <= i < self.vocab_size)
+        return ending_ids(eos, known, self.vocab_size)
 
     @property
     def generation_defaults(self) -> dict[str, Any]:
@@ -208,7 +207,7 @@ class HFModel:
         changed.
         """
         for step in steps:
-            self._checked(step)
+            check_step(step, self.length(step.slot), self.context, self._embedded)
         asked = sorted((s for s in steps if len(s.tokens)), key=lambda step: step.slot)
         rows: dict[int, torch.Tensor] = {}
         if asked:
@@ -223,26 +222,6 @@ class HFModel:
             self._lengths[step.slot] = before + len(step.tokens)
         empty = torch.empty(0, self.vocab_size, device=self._module.device)
         return [rows.get(step.slot, empty) for step in steps]
-
-    def _checked(self, step: Step) -> None:
-        total = self.length(step.slot) + len(step.tokens)
-        if self.context is not None and total > self.context:
-            raise CacheError(
-                f"slot {step.slot} would hold {total} tokens, its context is {self.context}"
-            )
-        if bad := [t for t in step.tokens if not 0 <= t < self._embedded]:
-            raise PromptError(
-                f"id {bad[0]} is out of range; the model knows 0 to {self._embedded - 1}"
-            )
-        if not 0 <= step.wanted <= len(step.tokens):
-            raise OptionError(f"{step.wanted} rows of {len(step.tokens)} tokens")
-        if step.parents is not None and (
-            len(step.parents) != len(step.tokens)
-            or any(not -1 <= parent < i for i, parent in enumerate(step.parents))
-        ):
-            raise OptionError(
-                f"parents {tuple(step.parents)} are no tree: −1 or an earlier token each"
-            )
 
     @torch.inference_mode()
     def _forward(self, steps: Sequence[Step]) -> torch.Tensor:
@@ -278,7 +257,3 @@ class HFModel:
             raise CacheError(f"slot {slot} holds {held} tokens and cannot keep {length}")
         self._lengths[slot] = length
         self._last.pop(slot, None)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -23,8 +23,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forerun import clib
-from forerun.errors import CacheError, ModelFileError, OptionError, PromptError
-from forerun.models.base import Abilities, Step, checked_path
+from forerun.errors import CacheError, ModelFileError, OptionError
+from forerun.models.base import (
+    Abilities,
+    Step,
+    check_limits,
+    check_step,
+    checked_path,
+    ending_ids,
+)
 from forerun.models.cores import usable_cores
 from forerun.models.gguf import read_gguf
 from forerun.models.load import checked_threads
@@ -32,7 +39,6 @@ from forerun.models.native import plan
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
 from forerun.models.native.rows import Runner, lay_out
-from forerun.sampling import is_whole
 
 if TYPE_CHECKING:
     from typing import Self
@@ -71,10 +77,7 @@ class NativeModel:
         kernels: str | None = None,
     ) -> None:
         self.file = Path(path)
-        if context is not None and not (is_whole(context) and context > 0):
-            raise OptionError(f"context must be at least 1, not {context!r}")
-        if max_memory is not None and not (is_whole(max_memory) and max_memory > 0):
-            raise OptionError(f"max_memory must be a positive number of bytes, not {max_memory!r}")
+        check_limits(context, max_memory)
         checked_threads(threads)
         file = read_gguf(path)
         h = read_hyperparameters(file)
@@ -132,15 +135,10 @@ class NativeModel:
     def _ending(
         self, eos: int | Iterable[int] | None, metadata: Mapping[str, Any]
     ) -> frozenset[int]:
-        known: Any = eos
-        if known is None and self.tokenizer is not None:
-            known = self.tokenizer.eos or None
+        known: Any = None if self.tokenizer is None else self.tokenizer.eos or None
         if known is None:
             known = metadata.get("tokenizer.ggml.eos_token_id")
-        ids = [] if known is None else [known] if isinstance(known, int) else list(known)
-        if eos is not None and (bad := [i for i in ids if not 0 <= i < self.vocab_size]):
-            raise OptionError(f"eos {bad[0]} is not an id below vocab_size {self.vocab_size}")
-        return frozenset(int(i) for i in ids if 0 <= i < self.vocab_size)
+        return ending_ids(eos, known, self.vocab_size)
 
     @property
     def cost_key(self) -> str:
@@ -188,7 +186,7 @@ class NativeModel:
         or all slots the memory; then nothing changed.
         """
         for step in steps:
-            self._checked(step)
+            check_step(step, self.length(step.slot), self.context, self._embedded)
         lengths = [self._lengths[step.slot] for step in steps]
         totals = [before + len(step.tokens) for step, before in zip(steps, lengths)]
         self._reserve({step.slot: total for step, total in zip(steps, totals)})
@@ -204,27 +202,6 @@ class NativeModel:
             found.append(logits[start : start + step.wanted])
             start += step.wanted
         return found
-
-    def _checked(self, step: Step) -> None:
-        total = self.length(step.slot) + len(step.tokens)
-        if self.context is not None and total > self.context:
-            raise CacheError(
-                f"slot {step.slot} would hold {total} tokens, its context is {self.context}"
-            )
-        if step.tokens and not 0 <= min(step.tokens) <= max(step.tokens) < self._embedded:
-            bad = next(t for t in step.tokens if not 0 <= t < self._embedded)
-            raise PromptError(
-                f"id {bad} is out of range; the model knows 0 to {self._embedded - 1}"
-            )
-        if not 0 <= step.wanted <= len(step.tokens):
-            raise OptionError(f"{step.wanted} rows of {len(step.tokens)} tokens")
-        if step.parents is not None and (
-            len(step.parents) != len(step.tokens)
-            or any(not -1 <= parent < i for i, parent in enumerate(step.parents))
-        ):
-            raise OptionError(
-                f"parents {tuple(step.parents)} are no tree: −1 or an earlier token each"
-            )
 
     def _reserve(self, wanted: Mapping[int, int]) -> None:
         """Room for so many tokens in each slot, by whole pages; CacheError with the figures."""
