@@ -9,16 +9,12 @@ import pytest
 pytestmark = pytest.mark.model
 
 PROMPT = "1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2,"
-SHORT = ("--temperature", "0", "-n", "8", "-t", "1")
+SHORT = ("--temperature", "0", "-n", "8", "-t", "1", "-k", "4")  # γ by cost would depend on times
 
 
 @pytest.fixture(autouse=True)
 def fetched(smollm2_path):
-    """The model is there before the command runs; torch's threads are as they were after it."""
-    torch = pytest.importorskip("torch")
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+    """The model is there before the command runs."""
 
 
 def test_generate(cli):
