@@ -170,7 +170,7 @@ def test_a_trace_that_got_nothing_leaves_what_was_there(cli, tmp_path):
 
 def test_a_trace_of_an_error_has_whole_lines(cli, tmp_path):
     path = tmp_path / "trace"
-    assert cli("generate", "the", "-m", "fake:nan=20", "--trace", path).code == 1
+    assert cli("generate", "the", "-m", "fake:nan=20", "-k", "4", "--trace", path).code == 1
     rounds = [Round.from_json(line) for line in path.read_text().splitlines()]
     assert rounds[-1].position + len(rounds[-1].tokens) > 15
 
