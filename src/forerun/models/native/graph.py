@@ -12,8 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 Activation = Literal["silu", "gelu"]  # gelu: the tanh form
 
 
@@ -26,6 +29,12 @@ class Rotation:
     scale: float = 1.0  # linear stretching of positions
     interleaved: bool = False  # pairs are (2i, 2i+1); else (i, i + width/2)
     factors: str | None = None  # tensor that divides each pair's frequency
+
+    def frequencies(self, factors: Floats | None) -> Floats:
+        """How far each pair turns from one position to the next: float64 [width / 2]."""
+        pairs = np.arange(self.width // 2, dtype=np.float64)
+        found = self.base ** (-2 * pairs / self.width) / self.scale
+        return found if factors is None else found / factors
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import weakref
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,6 +91,11 @@ def library() -> Any:
     found = clib.library()
     if found is None:
         raise CapabilityError(str(clib.why_missing()))
+    return _declared(found)
+
+
+@cache
+def _declared(found: Any) -> Any:
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(found, name)
         function.restype, function.argtypes = result, arguments

@@ -155,7 +155,9 @@ class Plan:
 
     def _attention(self, op: Attend) -> Iterator[c.COperation]:
         h = self._h
-        turns = self._turns.setdefault(op.rotation, _Turns(op.rotation, h.context, self._factors))
+        turns = self._turns.get(op.rotation)
+        if turns is None:
+            turns = self._turns[op.rotation] = _Turns(self._frequencies(op.rotation), h.context)
         heads: dict[str, Any] = {
             "layer": op.layer,
             "heads": h.heads,
@@ -222,8 +224,11 @@ class Plan:
         self._kept.append(values)
         return int(values.ctypes.data)
 
-    def _factors(self, name: str) -> Any:
-        return self._floats(name).astype(np.float64)
+    def _frequencies(self, rotation: Rotation) -> Any:
+        named = rotation.factors
+        return rotation.frequencies(
+            None if named is None else self._floats(named).astype(np.float64)
+        )
 
     # ------------------------------------------------------------------ caches
 
@@ -304,13 +309,10 @@ class Plan:
 class _Turns:
     """Cosines and sines by position, float32 from float64; filled as far as caches reach."""
 
-    def __init__(self, rotation: Rotation, context: int, factors: Any) -> None:
-        pairs = np.arange(rotation.width // 2, dtype=np.float64)
-        self._frequencies = rotation.base ** (-2 * pairs / rotation.width) / rotation.scale
-        if rotation.factors is not None:
-            self._frequencies = self._frequencies / factors(rotation.factors)
+    def __init__(self, frequencies: Any, context: int) -> None:
+        self._frequencies = frequencies
         # np.empty takes no memory before it is written
-        self.table = np.empty((context + c.PAGE, rotation.width), dtype=np.float32)
+        self.table = np.empty((context + c.PAGE, 2 * len(frequencies)), dtype=np.float32)
         self._filled = 0
 
     def fill(self, positions: int) -> None:

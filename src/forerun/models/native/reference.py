@@ -191,12 +191,9 @@ class Reference:
         return np.stack([_normed(head, self._weights[norm], self._h.epsilon) for head in heads])
 
     def _turning(self, rotation: Rotation) -> Array:
-        """How far each pair turns from one position to the next: float64 [width / 2]."""
-        pairs = np.arange(rotation.width // 2, dtype=np.float64)
-        frequencies = rotation.base ** (-2 * pairs / rotation.width) / rotation.scale
-        if rotation.factors is not None:
-            frequencies = frequencies / self._weights[rotation.factors].astype(np.float64)
-        return frequencies
+        named = rotation.factors
+        factors = None if named is None else self._weights[named].astype(np.float64)
+        return rotation.frequencies(factors)
 
 
 def _seen(rows: Rows, window: int | None) -> Iterator[tuple[int, int, Any]]:
