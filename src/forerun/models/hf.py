@@ -20,15 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forerun.errors import CacheError, MissingExtraError, OptionError
-from forerun.models.base import (
-    Abilities,
-    Step,
-    check_limits,
-    check_step,
-    checked_path,
-    ending_ids,
-)
+from forerun.errors import MissingExtraError, OptionError
+from forerun.models.base import Abilities, Step, check_limits, ending_ids
 from forerun.models.cost import identity
 
 try:
@@ -43,6 +36,7 @@ from forerun.models.hf_load import load_module
 from forerun.models.hf_masks import lay_out
 from forerun.models.hf_support import attention_of, context_of, forward_of, text_config
 from forerun.models.load import checked_threads
+from forerun.models.slots import Slots
 
 if TYPE_CHECKING:
     from typing import Self
@@ -95,8 +89,7 @@ class HFModel:
         self.eos = self._ending(eos)
         self.context: int | None = None  # as asked for only after the check, which has slots too
         self.abilities = Abilities()
-        self._lengths: dict[int, int] = {}
-        self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step
+        self._slots = Slots()
         self._cache = SlotCache(config.num_hidden_layers)
         check(self, context_of(module, None))
         self.context = context_of(module, context)
@@ -183,21 +176,17 @@ class HFModel:
         return self._cache.bytes
 
     def open(self) -> int:
-        slot = next(i for i in range(len(self._lengths) + 1) if i not in self._lengths)
+        slot = self._slots.free()
         with torch.inference_mode():
             self._cache.reserve(slot + 1, max(1, self._cache.positions))
-        self._lengths[slot] = 0
+        self._slots.open(slot)
         return slot
 
     def close(self, slot: int) -> None:
-        self.length(slot)
-        del self._lengths[slot]
-        self._last.pop(slot, None)
+        self._slots.close(slot)
 
     def length(self, slot: int) -> int:
-        if slot not in self._lengths:
-            raise CacheError(f"slot {slot} is not open; open slots: {sorted(self._lengths)}")
-        return self._lengths[slot]
+        return self._slots.length(slot)
 
     def extend(self, steps: Sequence[Step]) -> list[torch.Tensor]:
         """One pass; for each step logits [wanted, V] on the module's device.
@@ -207,7 +196,7 @@ class HFModel:
         changed.
         """
         for step in steps:
-            check_step(step, self.length(step.slot), self.context, self._embedded)
+            self._slots.check(step, self.context, self._embedded)
         asked = sorted((s for s in steps if len(s.tokens)), key=lambda step: step.slot)
         rows: dict[int, torch.Tensor] = {}
         if asked:
@@ -217,17 +206,15 @@ class HFModel:
                 wanted = logits_BWV[row, logits_BWV.shape[1] - step.wanted :, : self.vocab_size]
                 rows[step.slot] = wanted.to(dtype, copy=True)
         for step in steps:
-            before = self._lengths[step.slot]
-            self._last[step.slot] = (before, step)
-            self._lengths[step.slot] = before + len(step.tokens)
+            self._slots.record(step)
         empty = torch.empty(0, self.vocab_size, device=self._module.device)
         return [rows.get(step.slot, empty) for step in steps]
 
     @torch.inference_mode()
     def _forward(self, steps: Sequence[Step]) -> torch.Tensor:
         """Logits [B, W, V] of one pass, W the most rows a step wants; caches keys and values."""
-        layout = lay_out(steps, [self._lengths[s.slot] for s in steps], self._module.device)
-        self._cache.reserve(max(self._lengths) + 1, layout.total)
+        layout = lay_out(steps, [self.length(s.slot) for s in steps], self._module.device)
+        self._cache.reserve(max(self._slots) + 1, layout.total)
         self._cache.begin(layout, self._module.device)
         most = max(step.wanted for step in steps)
         # 0 would mean all rows, so no rows is an empty index.
@@ -245,15 +232,8 @@ class HFModel:
         return logits_BWV[:, logits_BWV.shape[1] - most :]
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
-        held = self.length(slot)
+        before = self._slots.before(slot, length, path)
         if path is not None:
-            if slot not in self._last:
-                raise CacheError(f"slot {slot} has no step whose path could be kept")
-            before, step = self._last[slot]
-            checked_path(path, step.parents, len(step.tokens), before, length)
             with torch.inference_mode():
                 self._cache.move(slot, before, path)
-        elif not 0 <= length <= held:
-            raise CacheError(f"slot {slot} holds {held} tokens and cannot keep {length}")
-        self._lengths[slot] = length
-        self._last.pop(slot, None)
+        self._slots.settle(slot, length)

@@ -57,7 +57,7 @@ def check(model: HFModel, limit: int | None = None) -> None:
                 ) from error
             finally:
                 for slot in (0, 1):
-                    if slot in model._lengths:
+                    if slot in model._slots:
                         model.close(slot)
             allowed = TOLERANCE.get(model._module.dtype, COARSE) * scale
             if difference <= allowed:

@@ -44,7 +44,7 @@ def test_contract(case, kernels, files):
     """All checks, with no tolerance at all."""
 
     def make(context=None):
-        for slot in list(model._lengths):
+        for slot in list(model._slots):
             model.close(slot)
         model.context = context or 400
         return model

@@ -24,14 +24,7 @@ import numpy as np
 
 from forerun import clib
 from forerun.errors import CacheError, ModelFileError, OptionError
-from forerun.models.base import (
-    Abilities,
-    Step,
-    check_limits,
-    check_step,
-    checked_path,
-    ending_ids,
-)
+from forerun.models.base import Abilities, Step, check_limits, ending_ids
 from forerun.models.cores import usable_cores
 from forerun.models.gguf import read_gguf
 from forerun.models.load import checked_threads
@@ -39,6 +32,7 @@ from forerun.models.native import plan
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
 from forerun.models.native.rows import Runner, lay_out
+from forerun.models.slots import Slots
 
 if TYPE_CHECKING:
     from typing import Self
@@ -109,8 +103,7 @@ class NativeModel:
                 f"max_memory must be at least {page:,} bytes, the cache of {PAGE} tokens,"
                 f" not {max_memory:,}"
             )
-        self._lengths: dict[int, int] = {}
-        self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step
+        self._slots = Slots()
 
     @classmethod
     def load(
@@ -156,28 +149,24 @@ class NativeModel:
     @property
     def cache_bytes(self) -> int:
         """Bytes the cached keys and values take now."""
-        return self._runner.bytes_per_cell * sum(map(self._runner.cells, self._lengths))
+        return self._runner.bytes_per_cell * sum(map(self._runner.cells, self._slots))
 
     def open(self) -> int:
-        slot = next(i for i in range(len(self._lengths) + 1) if i not in self._lengths)
-        self._lengths[slot] = 0
+        slot = self._slots.free()
+        self._slots.open(slot)
         try:
             self._reserve({slot: 1})
         except CacheError:
-            del self._lengths[slot]
+            self._slots.close(slot)
             raise
         return slot
 
     def close(self, slot: int) -> None:
-        self.length(slot)
-        del self._lengths[slot]
-        self._last.pop(slot, None)
+        self._slots.close(slot)
         self._runner.reserve(slot, 0)
 
     def length(self, slot: int) -> int:
-        if slot not in self._lengths:
-            raise CacheError(f"slot {slot} is not open; open slots: {sorted(self._lengths)}")
-        return self._lengths[slot]
+        return self._slots.length(slot)
 
     def extend(self, steps: Sequence[Step]) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
         """One pass; for each step logits [wanted, V], float32.
@@ -186,19 +175,17 @@ class NativeModel:
         or all slots the memory; then nothing changed.
         """
         for step in steps:
-            check_step(step, self.length(step.slot), self.context, self._embedded)
-        lengths = [self._lengths[step.slot] for step in steps]
-        totals = [before + len(step.tokens) for step, before in zip(steps, lengths)]
-        self._reserve({step.slot: total for step, total in zip(steps, totals)})
+            self._slots.check(step, self.context, self._embedded)
+        lengths = [self.length(step.slot) for step in steps]
+        self._reserve({s.slot: before + len(s.tokens) for s, before in zip(steps, lengths)})
         rows = lay_out(steps, lengths)
         logits = self._runner.run(rows) if len(rows) else np.empty((0, self._embedded), np.float32)
         if self.vocab_size < self._embedded:
             logits = logits[:, : self.vocab_size]
         found = []
         start = 0
-        for step, before, total in zip(steps, lengths, totals):
-            self._last[step.slot] = (before, step)
-            self._lengths[step.slot] = total
+        for step in steps:
+            self._slots.record(step)
             found.append(logits[start : start + step.wanted])
             start += step.wanted
         return found
@@ -217,7 +204,7 @@ class NativeModel:
         total = self.cache_bytes + more * runner.bytes_per_cell
         if self.max_memory is not None and total > self.max_memory:
             raise CacheError(
-                f"the caches of {len(self._lengths)} slots would take {total:,} bytes, "
+                f"the caches of {len(self._slots)} slots would take {total:,} bytes, "
                 f"max_memory is {self.max_memory:,}"
             )
         before = {slot: runner.cells(slot) for slot in growth}
@@ -230,15 +217,7 @@ class NativeModel:
             raise CacheError(f"no memory for caches of {total:,} bytes") from error
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
-        held = self.length(slot)
-        if path is not None:
-            if slot not in self._last:
-                raise CacheError(f"slot {slot} has no step whose path could be kept")
-            before, step = self._last[slot]
-            checked_path(path, step.parents, len(step.tokens), before, length)
-            if any(i != index for i, index in enumerate(path)):
-                self._runner.move(slot, before, path)
-        elif not 0 <= length <= held:
-            raise CacheError(f"slot {slot} holds {held} tokens and cannot keep {length}")
-        self._lengths[slot] = length
-        self._last.pop(slot, None)
+        before = self._slots.before(slot, length, path)
+        if path is not None and any(i != index for i, index in enumerate(path)):
+            self._runner.move(slot, before, path)
+        self._slots.settle(slot, length)
