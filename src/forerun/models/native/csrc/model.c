@@ -63,13 +63,13 @@ void fr_model_free(fr_model *m) {
 
 /* Waits until all items are done, fetching the beginning of this thread's share of the weights
    that come next. */
-static void wait_for(const running *g, int i, int items, int thread, int segments) {
+static void wait_for(const running *g, int i, int items, int thread) {
     const char *next = NULL;
     for (int j = i + 1; j < g->model->count && j < i + 4 && !next; j++) {
         const fr_op *op = &g->model->ops[j];
         if (op->kind != FR_LINEAR && op->kind != FR_GATED) continue;
         const fr_matrix *m = op->matrix[0];
-        next = (const char *)tile_at(m, (int64_t)m->tiles * (thread % segments) / segments);
+        next = (const char *)tile_at(m, (int64_t)m->tiles * (thread % g->segments) / g->segments);
     }
     for (int at = 0; next && at < WAITING_FETCH; at += 64) {
         if (atomic_load(&g->model->done[i].count) >= items) return;
@@ -80,8 +80,7 @@ static void wait_for(const running *g, int i, int items, int thread, int segment
 
 static void share(void *given, int thread) {
     running *g = given;
-    int segments = fr_pool_threads(g->pool);
-    if (segments > MOST_SEGMENTS) segments = MOST_SEGMENTS;
+    int segments = g->segments;
     for (int i = 0; i < g->model->count; i++) {
         const fr_op *op = &g->model->ops[i];
         int items = fr_items(g, op);
@@ -99,7 +98,7 @@ static void share(void *given, int thread) {
                 atomic_fetch_add(&g->model->done[i].count, to - from);
             }
         }
-        wait_for(g, i, items, thread, segments);
+        wait_for(g, i, items, thread);
     }
 }
 
@@ -119,7 +118,8 @@ static void find_runs(running *g) {
     g->run_start[g->runs] = pass->rows;
     for (int i = 0; i < g->runs; i++) {
         int rows = g->run_start[i + 1] - g->run_start[i];
-        g->run_item[i + 1] = g->run_item[i] + kv_heads * fr_pair_items(g, rows * heads / kv_heads, kv_heads);
+        int items = kv_heads * fr_pair_items(g, rows * heads / kv_heads, kv_heads);
+        g->run_item[i + 1] = g->run_item[i] + items;
     }
 }
 
@@ -131,17 +131,17 @@ int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass
     for (int row = 0; row < pass->rows; row++)
         if (pass->cells[row] >= cells) cells = pass->cells[row] + 1;
     running g = {.model = model, .pool = pool, .kernels = kernels, .pass = pass};
+    int threads = fr_pool_threads(pool);
+    g.segments = threads < MOST_SEGMENTS ? threads : MOST_SEGMENTS;
     g.stride = (cells + 15) / 16 * 16 + 16;
-    int64_t score_bytes = g.stride * FR_PAIRS * fr_pool_threads(pool) * (int64_t)sizeof(float);
+    int64_t score_bytes = g.stride * FR_PAIRS * threads * (int64_t)sizeof(float);
     g.run_start = malloc(2 * (size_t)(pass->rows + 1) * sizeof *g.run_start);
     g.scores = fr_alloc(score_bytes);
     if (g.run_start && g.scores) {
         g.run_item = g.run_start + pass->rows + 1;
         find_runs(&g);
-        int segments = fr_pool_threads(pool);
-        if (segments > MOST_SEGMENTS) segments = MOST_SEGMENTS;
         for (int i = 0; i < model->count; i++) atomic_store(&model->done[i].count, 0);
-        for (int i = 0; i < model->count * segments; i++) atomic_store(&model->taken[i].count, 0);
+        for (int i = 0; i < model->count * g.segments; i++) atomic_store(&model->taken[i].count, 0);
         fr_pool_run(pool, share, &g);
     }
     int failed = !g.run_start || !g.scores;

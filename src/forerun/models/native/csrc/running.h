@@ -26,7 +26,7 @@ typedef struct {
     const fr_kernels *kernels;
     const fr_pass *pass;
     int *run_start, *run_item; /* rows of one slot; attention items before each run */
-    int runs;
+    int runs, segments; /* segments: of each operation's items, one for each thread */
     float *scores;
     int64_t stride;
 } running;
