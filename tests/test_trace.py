@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from forerun import Engine
 from forerun.drafters import ModelDrafter
 from forerun.models.tabular import TabularModel
+from forerun.numerics.logprobs import TokenLogprob
 from forerun.trace import SCHEMA, Drafted, DrafterStats, Expected, Round, Stats, Times, stats
 from forerun.verifiers import VERIFIERS
 
@@ -35,10 +36,12 @@ def record(**changes):
     return Round(**{**fields, **changes})
 
 
+LIKELY = TokenLogprob(token=3, logprob=-0.5, top=((3, -0.5), (1, -1.25)))
 RECORDS = [
     record(),
     record(head=((1, 0.5), (3, 0.25))),
     record(head=()),
+    record(logprobs=(LIKELY, TokenLogprob(token=1, logprob=-1e-9))),
     record(drafter="suffix", expected=Expected(tokens=2.5, seconds=0.25)),
     record(drafted=(), tokens=(1,), kinds=("bonus",)),
     record(drafted=(drafted(acceptance=None, coin=None, accepted=False),)),
@@ -99,12 +102,13 @@ def without(mapping, *names):
 
 
 def test_what_was_not_recorded_is_absent():
-    assert not {"head", "drafter", "expected"} & set(json.loads(record().to_json()))
+    assert not {"head", "drafter", "expected", "logprobs"} & set(json.loads(record().to_json()))
 
 
-def test_lines_of_the_first_version_are_read():
+@pytest.mark.parametrize("schema", [1, 2])
+def test_lines_of_earlier_versions_are_read(schema):
     fields = json.loads(record().to_json())
-    assert Round.from_json(json.dumps(fields | {"schema": 1})) == record()
+    assert Round.from_json(json.dumps(fields | {"schema": schema})) == record()
 
 
 def test_what_was_not_recorded_is_absent_from_drafted_tokens_too():
@@ -117,14 +121,15 @@ def test_what_was_not_recorded_is_absent_from_drafted_tokens_too():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f | {"schema": 3}, "trace schema 3; this version reads 1 and 2"),
-        (lambda f: without(f, "schema"), "trace schema None; this version reads 1 and 2"),
+        (lambda f: f | {"schema": 4}, "trace schema 4; this version reads 1 to 3"),
+        (lambda f: without(f, "schema"), "trace schema None; this version reads 1 to 3"),
         (lambda f: without(f, "tokens"), "not a trace record: 'tokens'"),
         (lambda f: without(f, "position"), "not a trace record: .*position"),
         (lambda f: f | {"what": 1}, "not a trace record: .*what"),
         (lambda f: f | {"drafted": [{"token": 1}]}, "not a trace record: "),
         (lambda f: f | {"times": {"draft": 1}}, "not a trace record: "),
         (lambda f: f | {"expected": {"tokens": 1}}, "not a trace record: "),
+        (lambda f: f | {"logprobs": [{"token": 1}]}, "not a trace record: "),
     ],
 )
 def test_lines_that_are_no_records(change, message):

@@ -15,7 +15,7 @@ What this module does not know: text, prompts' meaning, scheduling, where the ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
@@ -26,6 +26,7 @@ from forerun.errors import CapabilityError, ForerunError, LawError
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass, mass
 from forerun.numerics.distribution import History, law, point_mass
+from forerun.numerics.logprobs import TokenLogprob, token_logprob
 from forerun.numerics.randomness import Draws, Purpose, fresh_sampler, host, racing_sampler
 from forerun.numerics.token_tree import NOTHING, ROOT, Proposal
 from forerun.sampling import SamplingParams
@@ -34,7 +35,6 @@ from forerun.verifiers.base import Verdict, Verifier
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 
-PROMPT_CHUNK = 512  # tokens of a prompt read in one pass
 HEAD = 8  # ids in a trace's head of the law behind the last draw
 
 
@@ -60,6 +60,10 @@ class Generation:
     draws: Draws
     control: Control
     follower: Follower | None = None
+    logprobs: int | None = None  # how many of the likeliest to name with each token's; None: none
+    found: list[TokenLogprob] = field(default_factory=list)  # of the output, where asked for
+    prompt_logprobs: int | None = None  # as `logprobs`, of the prompt
+    prompt_found: list[TokenLogprob] = field(default_factory=list)  # from its second token on
     round: int = 0
     finish_reason: FinishReason | None = None
     error: ForerunError | None = None
@@ -72,6 +76,11 @@ class Generation:
     def room(self) -> int:
         """Drafted tokens that the budget leaves room for, the round's own token set aside."""
         return max(self.limit - len(self.ids) - 1, 0)
+
+    @property
+    def prompt_scored(self) -> bool:
+        """Whether no row of the prompt is wanted any more; until then it must be really read."""
+        return self.prompt_logprobs is None or len(self.prompt_found) == self.prompt_length - 1
 
     def fail(self, error: ForerunError) -> None:
         self.finish_reason, self.error = "error", error
@@ -99,15 +108,6 @@ class Laws(Sequence[Any]):
         return 0.0 if isinstance(found, LawError) else mass(found, token)
 
 
-def read_prompt(g: Generation, target: Model) -> None:
-    """Cache all of the prompt but its last id, which the first round reads."""
-    end = len(g.ids) - 1
-    for start in range(target.length(g.slot), end, PROMPT_CHUNK):
-        chunk = g.ids[start : min(start + PROMPT_CHUNK, end)]
-        target.extend([Step(slot=g.slot, tokens=chunk, rows=0)])
-        target.keep(g.slot, start + len(chunk))
-
-
 def decode_round(
     batch: Sequence[Generation], target: Model, drafter: Drafter | None, *, heads: bool = False
 ) -> list[Round]:
@@ -126,11 +126,13 @@ def decode_round(
         proposal, p = target_laws(g, draft.proposal, logits, target.name)
         try:
             verdict = g.verifier.verify(proposal, p, g.draws)
+            logprobs = emitted_logprobs(g, proposal, verdict, logits, target.name)
         except LawError as error:
             g.fail(error)
             continue
         start = len(g.ids)
         kinds = commit(g, proposal, verdict)
+        g.found += logprobs[: len(kinds)]
         keep(g, target, verdict, start)
         if drafter is not None:
             drafter.observe(g.slot, g.ids[start:])
@@ -201,11 +203,33 @@ def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tu
             history = History(g.ids, g.prompt_length, path)
             laws.append(point_mass(path[-1], row) if ended else law(row, g.params, history))
         except LawError as error:
-            where = f"{name}, position {len(g.ids) + len(path)}, slot {g.slot}"
-            laws.append(LawError(f"{where}: {error}"))
+            laws.append(located(error, name, g.slot, len(g.ids) + len(path)))
         if tree.is_chain and (ended or isinstance(laws[-1], LawError)):
             return proposal.first(node + 1), Laws(laws)
     return proposal, Laws(laws)
+
+
+def located(error: LawError, name: str, slot: int, position: int) -> LawError:
+    """The error, saying where."""
+    return LawError(f"{name}, position {position}, slot {slot}: {error}")
+
+
+def emitted_logprobs(
+    g: Generation, proposal: Proposal, verdict: Verdict, logits: Any, name: str
+) -> list[TokenLogprob]:
+    """Of the accepted tokens and the next one, by the raw logits of their positions; [] where
+    nobody asked."""
+    if g.logprobs is None:
+        return []
+    nodes = (ROOT, *verdict.path)
+    tokens = (*(proposal.tree.tokens[node] for node in verdict.path), verdict.token)
+    found: list[TokenLogprob] = []
+    for node, token in zip(nodes, tokens, strict=True):
+        try:
+            found.append(token_logprob(logits[node + 1], int(token), g.logprobs))
+        except LawError as error:
+            raise located(error, name, g.slot, len(g.ids) + len(found)) from None
+    return found
 
 
 def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
@@ -284,6 +308,7 @@ def _record(
         tokens=tuple(g.ids[start:]),
         kinds=tuple(kinds),
         head=head,
+        logprobs=None if g.logprobs is None else tuple(g.found[len(g.found) - len(kinds) :]),
         expected=plan.expected,
         times=times,
     )

@@ -196,7 +196,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "logit_bias": _bias,
     "banned": _ids,
     "min_tokens": _whole(0, math.inf, "a whole number of at least 0 (0 is off)"),
-    "max_tokens": _whole(1, math.inf, "a whole number of at least 1"),
+    "max_tokens": _whole(0, math.inf, "a whole number of at least 1"),  # 0: see engine/request.py
     "stop": _stop,
     "stop_ids": _ids,
     "seed": _seed,

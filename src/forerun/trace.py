@@ -15,8 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SCHEMA = 2
-"""Version of the JSON form. 2: `drafter` and `expected` came in; lines of 1 can still be read."""
+from forerun.numerics.logprobs import TokenLogprob
+
+SCHEMA = 3
+"""Version of the JSON form. 2: `drafter` and `expected` came in; 3: `logprobs`. Lines of earlier
+ones can still be read."""
 
 Kind = Literal["accepted", "residual", "bonus"]
 """Where a delivered token came from: a kept draft, a correction, or the target's own extra."""
@@ -65,6 +68,7 @@ class Round:
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]  # of each of `tokens`
     head: tuple[tuple[int, float], ...] | None = None  # likeliest of the law behind the last draw
+    logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
     expected: Expected | None = None  # where `control` chose γ
     times: Times
 
@@ -79,22 +83,32 @@ class Round:
         fields: Any = json.loads(line)
         if not isinstance(fields, dict):
             raise ValueError(f"not a trace record: {line[:40]}")
-        if (schema := fields.pop("schema", None)) not in (1, SCHEMA):
-            raise ValueError(f"trace schema {schema!r}; this version reads 1 and {SCHEMA}")
+        if (schema := fields.pop("schema", None)) not in range(1, SCHEMA + 1):
+            raise ValueError(f"trace schema {schema!r}; this version reads 1 to {SCHEMA}")
         try:
             drafted = tuple(Drafted(**d) for d in fields.pop("drafted"))
             head, expected = fields.pop("head", None), fields.pop("expected", None)
+            logprobs = fields.pop("logprobs", None)
             return cls(
                 drafted=drafted,
                 tokens=tuple(fields.pop("tokens")),
                 kinds=tuple(fields.pop("kinds")),
                 times=Times(**fields.pop("times")),
-                head=None if head is None else tuple((int(i), float(p)) for i, p in head),
+                head=None if head is None else _pairs(head),
+                logprobs=None if logprobs is None else tuple(map(_logprob, logprobs)),
                 expected=None if expected is None else Expected(**expected),
                 **fields,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a trace record: {error}") from None
+
+
+def _logprob(fields: Mapping[str, Any]) -> TokenLogprob:
+    return TokenLogprob(**{**fields, "top": _pairs(fields["top"])})
+
+
+def _pairs(found: Iterable[Any]) -> tuple[tuple[int, float], ...]:
+    return tuple((int(i), float(p)) for i, p in found)
 
 
 def _recorded(record: Round | Drafted) -> dict[str, Any]:

@@ -30,6 +30,18 @@ def checked_num_draft(num_draft: Any) -> int | None:
     return int(num_draft)
 
 
+def checked_logprobs(name: str, count: Any) -> int | None:
+    """How many of the likeliest tokens to name with each one's logprob; None: no logprobs."""
+    if count is None:
+        return None
+    if not is_whole(count) or not 0 <= count <= 20:
+        raise OptionError(
+            f"{name} must be None or a whole number from 0 to 20 (of the likeliest tokens), "
+            f"not {count!r}"
+        )
+    return int(count)
+
+
 def check_verifier(name: str, drafter: Drafter | None) -> None:
     """Refuse a verifier that cannot judge the drafter's proposals, naming those that can."""
     if name == AUTO:

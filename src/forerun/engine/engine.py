@@ -41,6 +41,8 @@ class EngineOptions(SamplingOptions, total=False):
 
     verifier: str
     num_draft: int | Literal["auto"]
+    logprobs: int | None
+    prompt_logprobs: int | None
 
 
 class Engine:
@@ -238,11 +240,13 @@ class Engine:
             request = waiting.popleft()
             if error is not None:
                 progress.append((request, error, None))
-        batch = [g for _, g in running.values()]
-        if not batch:
-            return progress
+        batch = [g for _, g in running.values() if g.finish_reason is None]
         try:
-            records = decode_round(batch, self.target, self.drafter, heads=self.trace_heads)
+            records = (
+                decode_round(batch, self.target, self.drafter, heads=self.trace_heads)
+                if batch
+                else []
+            )
         except ForerunError as error:  # the pass itself failed: nobody can go on
             for g in batch:
                 g.fail(error)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from forerun.decode import FinishReason, Generation, read_prompt
+from forerun.decode import FinishReason, Generation
 from forerun.drafters.base import Drafter
 from forerun.engine.choices import (
     AUTO,
     STEADY,
     check_verifier,
+    checked_logprobs,
     checked_num_draft,
     choose_control,
     choose_verifier,
@@ -21,8 +22,10 @@ from forerun.engine.choices import (
 from forerun.engine.stops import TextFollower
 from forerun.errors import ForerunError, OptionError, PromptError
 from forerun.models.base import Model
+from forerun.numerics.logprobs import TokenLogprob
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
 from forerun.pace import Costs
+from forerun.reading import read_prompt
 from forerun.sampling import SamplingParams, is_whole
 from forerun.trace import Kind, Round, Stats, stats
 
@@ -40,6 +43,8 @@ class Request:
     seed: int  # the request's own, or a fresh one
     verifier: str
     num_draft: int | None  # None: control chooses it by what passes cost
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
     continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
 
 
@@ -54,6 +59,8 @@ class Completion:
     seed: int  # repeats this output where the verifier is `coupled` or γ is fixed
     verifier: str
     trace: tuple[Round, ...]
+    logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None  # of `prompt`; first is None
     error: ForerunError | None = None
 
     @cached_property
@@ -79,6 +86,7 @@ class Piece:
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]
     parts: tuple[tuple[str, Kind], ...]  # `text`, split by the kind of the token that completed it
+    logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
     round: Round
 
 
@@ -158,13 +166,21 @@ def make_request(
 ) -> Request:
     """Check a request against model and drafter; nothing is allocated yet.
 
-    `options` are sampling keywords, with `verifier` and `num_draft` where they are not the default.
+    `options` are sampling keywords, with `verifier` and `num_draft` where they are not the default,
+    `logprobs` and `prompt_logprobs`.
     """
     sampling = dict(options)
     verifier = sampling.pop("verifier", verifier)
     num_draft = sampling.pop("num_draft", num_draft)
+    logprobs = checked_logprobs("logprobs", sampling.pop("logprobs", None))
+    prompt_logprobs = checked_logprobs("prompt_logprobs", sampling.pop("prompt_logprobs", None))
     check_verifier(verifier, drafter)
     params = checked_params(target, sampling)
+    if params.max_tokens == 0 and prompt_logprobs is None:
+        raise OptionError(
+            "max_tokens must be a whole number of at least 1, not 0 (which asks for prompt_logprobs"
+            " alone)"
+        )
     ids = prompt_ids(target, prompt)
     gamma = checked_num_draft(num_draft)
     if gamma is None and steady(choose_verifier(verifier, params, drafter), params):
@@ -176,6 +192,8 @@ def make_request(
         seed=fresh_seed() if params.seed is None else params.seed,
         verifier=verifier,
         num_draft=0 if drafter is None else gamma,
+        logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
         continuing=not _is_chat(prompt) and _has_text(target, ids),
     )
 
@@ -211,9 +229,13 @@ def open_generation(
         else TextFollower(
             tokenizer.stream(continuing=request.continuing), params.stop, params.end_ids
         ),
+        logprobs=request.logprobs,
+        prompt_logprobs=request.prompt_logprobs,
     )
     try:
         read_prompt(g, target)
+        if params.max_tokens == 0 and g.finish_reason is None:
+            g.finish_reason = "length"
         if drafter is not None:
             # memory of earlier requests may hold this seed's own text, which knows its coins
             drafter.begin(g.slot, prompt, recall=params.seed is None or chosen.races)
@@ -254,5 +276,7 @@ def completion(request: Request, g: Generation, trace: Sequence[Round]) -> Compl
         seed=request.seed,
         verifier=g.verifier.name,
         trace=tuple(trace),
+        logprobs=None if g.logprobs is None else tuple(g.found),
+        prompt_logprobs=None if g.prompt_logprobs is None else (None, *g.prompt_found),
         error=g.error,
     )

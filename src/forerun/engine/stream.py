@@ -101,6 +101,7 @@ class Stream(Iterator[Piece]):
             tokens=record.tokens,
             kinds=record.kinds,
             parts=parts,
+            logprobs=record.logprobs,
             round=record,
         )
 

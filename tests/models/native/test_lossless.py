@@ -98,6 +98,22 @@ def test_texts_are_the_same_on_all_paths(kernels, files, plain):
     assert texts(engine, REQUESTS) == plain
 
 
+@pytest.mark.parametrize("name", ["model", "suffix", "prediction"])
+def test_logprobs_are_those_of_plain_decoding_bit_for_bit(name, files, plain):
+    """Of accepted, corrected and bonus tokens, in company; and of a prompt read in pieces."""
+    asked = {"logprobs": 3, "prompt_logprobs": 2, "verifier": "coupled"}
+    alone = [Engine(target(files)).generate(p, **s, **asked) for p, s in REQUESTS]
+    assert [done.tokens for done in alone] == plain
+    engine = Engine(target(files), drafters(files, plain[0])[name](), max_batch=3)
+    for gamma in (1, 2, 5):
+        found = engine.generate_batch(
+            [prompt for prompt, _ in REQUESTS],
+            [{**sampling, **asked, "num_draft": gamma} for _, sampling in REQUESTS],
+        )
+        assert [done.logprobs for done in found] == [done.logprobs for done in alone]
+        assert [done.prompt_logprobs for done in found] == [d.prompt_logprobs for d in alone]
+
+
 @pytest.mark.parametrize("verifier", ["rejection", "block"])
 def test_other_verifiers_repeat_a_seed_in_any_company(verifier, files):
     options = {"verifier": verifier, "num_draft": 3}

@@ -1,0 +1,67 @@
+"""Reading before the first round: of each request all ids but the last, several in one pass.
+
+    ids   [ prompt … , last ]      cached by passes over chunks; `last` is read by the next round
+
+Where a prompt's logprobs are asked for, its chunks are read with their rows, a few at a time, so
+that there are never [prompt, V] logits at once. Without them no row is computed.
+
+What this module does not know: who is to read when (the engine's scheduler), what pages hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forerun.decode import Generation, located
+from forerun.errors import LawError
+from forerun.models.base import Model, Step
+from forerun.numerics.logprobs import token_logprob
+
+CHUNK = 512  # tokens read in one pass
+ROWS = 64  # of one prompt whose logprobs are asked for: each is a row of V logits
+
+
+def unread(g: Generation, target: Model) -> int:
+    """How many ids are to be read before the next round; 0 for a request that has ended."""
+    return 0 if g.finish_reason is not None else len(g.ids) - 1 - target.length(g.slot)
+
+
+def read_prompt(g: Generation, target: Model) -> None:
+    """All that `g` has not read."""
+    while unread(g, target):
+        read_prompts([g], target, CHUNK)
+
+
+def read_prompts(batch: Sequence[Generation], target: Model, tokens: int) -> None:
+    """One pass over the next ids of those that have not read all: about `tokens`, shared evenly.
+
+    A request whose prompt's logits make no logprobs ends with an error; the others go on.
+    """
+    reading = [g for g in batch if unread(g, target)]
+    if not reading:
+        return
+    steps = [_step(g, target, max(tokens // len(reading), 1)) for g in reading]
+    for g, step, rows in zip(reading, steps, target.extend(steps)):
+        start = target.length(g.slot) - len(step.tokens)
+        target.keep(g.slot, start + len(step.tokens))
+        for position, row in enumerate(rows, start=start + 1):  # the row after the token before it
+            try:
+                found = token_logprob(row, g.ids[position], g.prompt_logprobs or 0)
+            except LawError as error:
+                g.fail(located(error, target.name, g.slot, position))
+                break
+            g.prompt_found.append(found)
+
+
+def _step(g: Generation, target: Model, most: int) -> Step:
+    """The next chunk. After a pause ids are read again; those whose logprobs are known, without
+    rows."""
+    start, end, rows = target.length(g.slot), len(g.ids) - 1, False
+    if not g.prompt_scored:
+        known = len(g.prompt_found)
+        assert start <= known, "of a prompt whose logprobs are asked for, a part was never read"
+        rows = start == known
+        end = g.prompt_length - 1 if rows else known
+        most = min(most, ROWS) if rows else most
+    chunk = tuple(g.ids[start : min(start + most, end)])
+    return Step(slot=g.slot, tokens=chunk, rows=len(chunk) if rows else 0)
