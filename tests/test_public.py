@@ -76,16 +76,18 @@ def test_drafters_signatures():
 
 def test_keywords():
     assert sorted(EngineOptions.__annotations__) == [
-        "banned", "frequency_penalty", "logit_bias", "max_tokens", "min_p", "min_tokens",
-        "num_draft", "presence_penalty", "processors", "repetition_penalty", "seed", "stop",
-        "stop_ids", "temperature", "top_k", "top_p", "verifier",
+        "banned", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "min_p",
+        "min_tokens", "num_draft", "presence_penalty", "processors", "prompt_logprobs",
+        "repetition_penalty", "seed", "stop", "stop_ids", "temperature", "top_k", "top_p",
+        "verifier",
     ]  # fmt: skip
 
 
 def test_what_comes_back():
     done = Engine(forerun.TabularModel(lambda prefix: [0.5, 0.5], 2)).generate([0], max_tokens=3)
     assert sorted(vars(done)) == [
-        "error", "finish_reason", "prompt", "seed", "text", "tokens", "trace", "verifier",
+        "error", "finish_reason", "logprobs", "prompt", "prompt_logprobs", "seed", "text",
+        "tokens", "trace", "verifier",
     ]  # fmt: skip
     assert sorted(done.usage) == ["completion_tokens", "prompt_tokens", "total_tokens"]
     assert isinstance(done, forerun.Completion)
@@ -93,7 +95,7 @@ def test_what_comes_back():
     assert isinstance(stream, forerun.Stream)
     piece = next(stream)
     assert isinstance(piece, forerun.Piece)
-    assert sorted(vars(piece)) == ["kinds", "parts", "round", "text", "tokens"]
+    assert sorted(vars(piece)) == ["kinds", "logprobs", "parts", "round", "text", "tokens"]
 
 
 def test_typed():
