@@ -78,7 +78,7 @@ class ByHeart:
     """A Model that knows one text. Its logits depend on the position alone."""
 
     name, eos, context = "by-heart", frozenset[int](), None
-    abilities, tokenizer = Abilities(), Tokenizer()
+    abilities, tokenizer = Abilities(pages=False), Tokenizer()
 
     def __init__(self, text: list[int], logits: np.ndarray) -> None:
         self.vocab_size = logits.shape[1]
@@ -96,6 +96,13 @@ class ByHeart:
 
     def length(self, slot: int) -> int:
         return self._length
+
+    def fits(self, lengths) -> bool:
+        return True
+
+    def save(self, slot: int, start: int, stop: int): ...
+
+    def restore(self, slot: int, pages, count: int) -> None: ...
 
     def extend(self, steps):
         start = thread_time()

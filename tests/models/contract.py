@@ -4,16 +4,20 @@
     def test_contract(check):
         check(make, tolerance)
 
-`make(context=None)` gives a model without open slots (the same one again will do) of at least 5
-tokens and at least 64 positions, unless `context` says fewer; `tolerance` is the largest difference
+`make(context=None, max_memory=None)` gives a model without open slots (the same one again will do,
+unless its limits change) of at least 5 tokens and at least 64 positions, unless `context` says
+fewer; `tolerance` is the largest difference
 between logits that counts as rounding. The reference for a row is the same model, asked for that
 prefix alone, in a fresh slot, in one chain: that this is right, each backend tests on its own.
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -293,6 +297,212 @@ def any_life_of_slots_equals_fresh_slots(make: Make, tolerance: float) -> None:
         model.close(slot)
 
 
+def restored_cells_equal_read_ones(make: Make, tolerance: float) -> None:
+    """Whole pages and parts of them, one behind another, in company, and what follows them."""
+    model = make()
+    text = PROMPT * 3 + (2, 0, 3)
+    source = filled(model, text)
+    cuts = [(0, 9), (9, 10), (10, 17), (17, 24)]
+    pages = [model.save(source, start, stop) for start, stop in cuts]
+    assert [(p.start, p.stop, len(p)) for p in pages] == [(a, b, b - a) for a, b in cuts]
+    model.close(source)
+    other = filled(model, PROMPT[:2])
+    for whole in range(len(pages)):
+        for part in (0, 1, len(pages[whole]) - 1, len(pages[whole])):
+            slot = model.open()
+            for page in pages[:whole]:
+                model.restore(slot, page, len(page))
+            model.restore(slot, pages[whole], part)
+            held = cuts[whole][0] + part
+            assert model.length(slot) == held
+            rows = model.extend(
+                [Step(slot=slot, tokens=(4, 1)), Step(slot=other, tokens=(3,), rows=0)]
+            )[0]
+            close(rows[0], alone(model, (*text[:held], 4)), tolerance)
+            close(rows[1], alone(model, (*text[:held], 4, 1)), tolerance)
+            model.close(slot)
+    model.close(other)
+
+
+def saved_copies_stand_alone(make: Make, tolerance: float) -> None:
+    """What is written to the slot later, or to one restored from the copy, does not change it."""
+    model = make()
+    slot = filled(model)
+    pages = model.save(slot, 0, len(PROMPT))
+    model.keep(slot, 2)
+    model.extend([Step(slot=slot, tokens=(3,) * 9, rows=0)])
+    for _ in range(2):
+        again = model.open()
+        model.restore(again, pages, len(PROMPT))
+        close(
+            model.extend([Step(slot=again, tokens=(0,))])[0][0],
+            alone(model, (*PROMPT, 0)),
+            tolerance,
+        )
+        model.keep(again, 1)
+        model.extend([Step(slot=again, tokens=(3, 3, 3, 3, 3, 3), rows=0)])
+        close(
+            model.extend([Step(slot=slot, tokens=(1,))])[0][0],
+            alone(model, (*PROMPT[:2], *(3,) * 9, 1)),
+            tolerance,
+        )
+        model.keep(slot, 11)
+        model.close(again)
+
+
+def a_restored_slot_is_like_any(make: Make, tolerance: float) -> None:
+    """Trees on top of it, paths kept, cuts inside of it; and it can be saved again."""
+    model = make()
+    source = filled(model)
+    model.extend([Step(slot=source, **TREE)])
+    with pytest.raises(CacheError, match="tree"):
+        model.save(source, 0, len(PROMPT) + 1)
+    prompt = model.save(source, 1, len(PROMPT))
+    model.keep(source, len(PROMPT) + 3, path=(1, 5, 6))
+    path = model.save(source, len(PROMPT), len(PROMPT) + 3)
+    slot = filled(model, PROMPT[:1])
+    model.restore(slot, prompt, len(prompt))
+    with pytest.raises(CacheError):
+        model.keep(slot, 1, path=(0,))  # that step is over
+    model.restore(slot, path, 2)
+    text = (*PROMPT, 0, 1)
+    rows = model.extend([Step(slot=slot, **TREE)])[0]
+    for node, way in enumerate(PATHS):
+        close(rows[node], alone(model, (*text, *(TREE["tokens"][i] for i in way))), tolerance)
+    model.keep(slot, len(text) + 2, path=(0, 3))
+    text += (2, 3)
+    again = model.open()
+    model.restore(again, model.save(slot, 0, len(text)), len(text))
+    model.keep(again, 5)
+    close(
+        model.extend([Step(slot=again, tokens=(1,))])[0][0], alone(model, (*text[:5], 1)), tolerance
+    )
+    close(model.extend([Step(slot=slot, tokens=(1,))])[0][0], alone(model, (*text, 1)), tolerance)
+
+
+def impossible_saves_and_restores_change_nothing(make: Make, tolerance: float) -> None:
+    model = make(context=10)
+    slot = filled(model)
+    for start, stop in [(0, 8), (3, 3), (4, 2), (-1, 2)]:
+        with pytest.raises(CacheError, match=f"positions {start} to {stop - 1} cannot be saved"):
+            model.save(slot, start, stop)
+    pages = model.save(slot, 2, 7)
+    with pytest.raises(CacheError, match="from position 2 on cannot follow the 7 tokens of slot"):
+        model.restore(slot, pages, 5)
+    model.keep(slot, 2)
+    for count in (6, -1):
+        with pytest.raises(CacheError, match=f"{count} tokens cannot be restored from pages of 5"):
+            model.restore(slot, pages, count)
+    with pytest.raises(CacheError, match="another model"):
+        model.restore(slot, dataclasses.replace(pages, model=copy.copy(model)), 5)
+    assert model.length(slot) == 2
+    model.restore(slot, pages, 5)
+    model.extend([Step(slot=slot, tokens=(2, 2, 2), rows=0)])
+    late = model.save(slot, 5, 10)
+    model.close(slot)
+    model = make(context=9)
+    late = dataclasses.replace(late, model=model)
+    slot = filled(model, (*PROMPT[:5],))
+    with pytest.raises(CacheError, match="10 tokens, its context is 9"):
+        model.restore(slot, late, 5)
+    assert model.length(slot) == 5
+
+
+def copies_take_what_they_hold(make: Make, tolerance: float) -> None:
+    model = make()
+    slot = filled(model, PROMPT * 9)
+    one = model.save(slot, 3, 4).nbytes
+    assert one > 0
+    for start, stop in [(0, 2), (5, 21), (0, 63)]:
+        assert model.save(slot, start, stop).nbytes == one * (stop - start)
+    assert one * model.length(slot) <= model.cache_bytes
+
+
+def fits_says_what_extend_would(make: Make, tolerance: float) -> None:
+    """For fresh slots and for old ones that were longer, in number or in length."""
+    model = make()
+    slot = filled(model, PROMPT[:1])
+    unit = model.cache_bytes  # as little as one slot can take
+    model.close(slot)
+    most = 6 * unit
+    model = make(context=300, max_memory=most)
+    assert model.fits([])
+    assert model.fits([1])
+    assert model.fits([300]) == (extended(model, [300]) is None)
+    assert not model.fits([301])
+    dice = random.Random(3)
+    said = [0, 0]
+    for _ in range(30):
+        longest = dice.choice([2, 5, 70, 140, 300])
+        lengths = [dice.randint(0, longest) for _ in range(dice.randint(1, 7))]
+        fits = model.fits(lengths)
+        failure = extended(model, lengths, dice)
+        assert fits == (failure is None), (lengths, failure)
+        assert model.cache_bytes <= most
+        said[fits] += 1
+    assert min(said) > 3
+
+
+def extended(model: Model, lengths: Sequence[int], dice: Any = None) -> CacheError | None:
+    """Why slots of such lengths cannot be, if they cannot; with `dice`, they were others before."""
+    slots = []
+    try:
+        for length in lengths:
+            slots.append(model.open())
+            if dice is not None:
+                with suppress(CacheError):
+                    model.extend([Step(slot=slots[-1], tokens=(1,) * dice.randint(0, 90), rows=0)])
+                model.keep(slots[-1], dice.randint(0, min(length, model.length(slots[-1]))))
+                with suppress(CacheError):
+                    model.close(model.open())
+        order = list(zip(slots, lengths))
+        if dice is not None:
+            dice.shuffle(order)
+        for slot, length in order:
+            more = length - model.length(slot)
+            model.extend([Step(slot=slot, tokens=(1,) * more, rows=0)])
+    except CacheError as error:
+        return error
+    finally:
+        for slot in slots:
+            model.close(slot)
+    return None
+
+
+def restoring_is_bounded_like_reading(make: Make, tolerance: float) -> None:
+    model = make()
+    source = filled(model, PROMPT * 9)
+    pages = model.save(source, 0, 63)
+    unit = pages.nbytes // 63
+    model.close(source)
+    model = make(max_memory=128 * unit)
+    pages = dataclasses.replace(pages, model=model)
+    slots = [model.open()]
+    model.restore(slots[0], pages, 63)
+    slots.append(model.open())
+    model.restore(slots[1], pages, 63)
+    model.extend([Step(slot=slots[0], tokens=(1,), rows=0)])
+    model.keep(slots[1], 0)
+    model.close(slots.pop())
+    assert model.cache_bytes <= 128 * unit
+    model.extend([Step(slot=slots[0], tokens=(1,) * 60, rows=0)])
+
+    def one_more() -> None:
+        slots.append(model.open())
+        model.restore(slots[1], pages, 63)
+
+    with pytest.raises(CacheError, match="bytes"):
+        one_more()
+    assert model.length(slots[0]) == 124
+    for slot in slots[1:]:
+        assert model.length(slot) == 0
+    close(
+        model.extend([Step(slot=slots[0], tokens=(2,))])[0][0],
+        alone(make(), (*PROMPT * 9, *(1,) * 61, 2)),
+        tolerance,
+    )
+
+
 CONTRACT = [
     is_a_model,
     a_chain_gives_each_prefix_its_row,
@@ -308,6 +518,13 @@ CONTRACT = [
     impossible_keeps_change_nothing,
     past_the_context_nothing_changes,
     any_life_of_slots_equals_fresh_slots,
+    restored_cells_equal_read_ones,
+    saved_copies_stand_alone,
+    a_restored_slot_is_like_any,
+    impossible_saves_and_restores_change_nothing,
+    copies_take_what_they_hold,
+    fits_says_what_extend_would,
+    restoring_is_bounded_like_reading,
 ]
 
 

@@ -20,8 +20,8 @@ from .hf_modules import ARCHITECTURES, THOROUGH, V, module, module_of, rounding
 
 
 def maker(architecture):
-    def make(context=None):
-        return HFModel(module(architecture), context=context)
+    def make(context=None, max_memory=None):
+        return HFModel(module(architecture), context=context, max_memory=max_memory)
 
     return make
 
@@ -211,6 +211,35 @@ def test_past_max_memory_is_an_error_with_the_figures():
     assert model.open() == other
 
 
+def test_rows_move_together_where_memory_is_short():
+    one = 3 * 2 * 2 * 8 * 8
+    model = HFModel(module("llama"), max_memory=12 * one)
+    text = list(range(12))
+    slots = [filled(model, text[:2]) for _ in range(4)]
+    copy = filled(model, text[1:3])
+    pages = model.save(slots[3], 0, 2)
+    for slot in (*slots[:3], copy):
+        model.close(slot)
+    assert model.fits([12])
+    assert not model.fits([7, 6])
+    rows = model.extend([Step(slot=slots[3], tokens=text[2:])])[0]  # now row 0 of one
+    close(rows, plain("llama", [text])[0, 2:], 1e-10)
+    assert (model._cache.slots, model._cache.positions) == (1, 12)
+    model.keep(slots[3], 6)
+    other = model.open()
+    assert other == 0
+    model.restore(other, pages, 2)
+    rows = model.extend([Step(slot=other, tokens=[3]), Step(slot=slots[3], tokens=[])])
+    close(rows[0], plain("llama", [[0, 1, 3]])[0, 2:], 1e-10)
+    rows = model.extend([Step(slot=slots[3], tokens=[]), Step(slot=other, tokens=[4, 5, 6])])
+    close(rows[1], plain("llama", [[0, 1, 3, 4, 5, 6]])[0, 3:], 1e-10)
+    with pytest.raises(CacheError, match=rf"2 slots of 7 positions need {14 * one:,} bytes"):
+        model.extend([Step(slot=slots[3], tokens=[6])])
+    assert (model.length(slots[3]), model.length(other)) == (6, 6)
+    model.close(other)
+    close(model.extend([Step(slot=slots[3], tokens=[6])])[0], plain("llama", [text])[0, 6:7], 1e-10)
+
+
 def test_max_memory_below_one_token_is_refused():
     one = 3 * 2 * 2 * 8 * 8
     with pytest.raises(
@@ -324,7 +353,7 @@ def test_real_memory_runs_out():
     model = HFModel(module("llama"))
     slot = filled(model, [1] * 9)
     with pytest.raises(CacheError, match=r"1 slots of 1000000000000 positions need 7.* no memory"):
-        model._cache.reserve(1, 10**12)
+        model._cache.reserve({slot: 10**12})
     assert model._cache.positions == 64
     model.extend([Step(slot=slot, tokens=[1])])
 

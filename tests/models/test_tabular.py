@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 
 import numpy as np
@@ -22,8 +23,8 @@ def law(prefix):
     return p / p.sum()
 
 
-def make(context=None):
-    return TabularModel(law, 5, eos=4, context=context)
+def make(context=None, max_memory=None):
+    return TabularModel(law, 5, eos=4, context=context, max_memory=max_memory)
 
 
 @pytest.mark.parametrize("check", CONTRACT, ids=name)
@@ -89,9 +90,73 @@ class CountsRowsFromTheFront(TabularModel):
         return super()._extend(every)[: step.wanted]
 
 
+class RestoresAllThereIs(TabularModel):
+    def restore(self, slot, pages, count):
+        super().restore(slot, pages, len(pages))
+
+
+class RestoresTheLast(TabularModel):
+    def restore(self, slot, pages, count):
+        last = pages.cells[len(pages) - count :]
+        super().restore(slot, dataclasses.replace(pages, cells=last), count)
+
+
+class RestoresAnywhere(TabularModel):
+    def restore(self, slot, pages, count):
+        super().restore(slot, dataclasses.replace(pages, start=self.length(slot)), count)
+
+
+class RestoresIntoTheLastStep(TabularModel):
+    def restore(self, slot, pages, count):
+        last = self._last.get(slot)
+        super().restore(slot, pages, count)
+        self._last |= {} if last is None else {slot: last}
+
+
+class Live:
+    def __init__(self, model, slot, start):
+        self.model, self.slot, self.start = model, slot, start
+
+    def __getitem__(self, some):
+        return self.model._cached[self.slot][self.start :][some]
+
+
+class SavesWithoutACopy(TabularModel):
+    def save(self, slot, start, stop):
+        pages = super().save(slot, start, stop)
+        return dataclasses.replace(pages, cells=Live(self, slot, start))
+
+
+class SavesTrees(TabularModel):
+    def save(self, slot, start, stop):
+        last = self._last.pop(slot, None)
+        try:
+            return super().save(slot, start, stop)
+        finally:
+            self._last |= {} if last is None else {slot: last}
+
+
+class PromisesTooMuch(TabularModel):
+    def fits(self, lengths):
+        return max(lengths, default=0) <= self.context
+
+
+class PromisesTooLittle(TabularModel):
+    def fits(self, lengths):
+        return super().fits([length + 1 for length in lengths])
+
+
 @pytest.mark.parametrize(
     "fault",
     [
+        RestoresAllThereIs,
+        RestoresTheLast,
+        RestoresAnywhere,
+        RestoresIntoTheLastStep,
+        SavesWithoutACopy,
+        SavesTrees,
+        PromisesTooMuch,
+        PromisesTooLittle,
         KeepsOneTooMany,
         IgnoresParents,
         ForgetsToMoveThePath,
@@ -102,14 +167,14 @@ class CountsRowsFromTheFront(TabularModel):
     ],
 )
 def test_the_contract_notices(fault):
-    def faulty(context=None):
-        return fault(law, 5, eos=4, context=context)
+    def faulty(context=None, max_memory=None):
+        return fault(law, 5, eos=4, context=context, max_memory=max_memory)
 
     caught = []
     for check in CONTRACT:
         try:
             check(faulty, 0.0)
-        except (AssertionError, CacheError, pytest.fail.Exception):
+        except (AssertionError, LookupError, CacheError, pytest.fail.Exception):
             caught.append(check.__name__)
     assert caught
 
@@ -130,9 +195,7 @@ def test_what_it_refuses():
         with pytest.raises(OptionError, match=r"eos .* is not an id below vocab_size 5"):
             TabularModel(law, 5, eos=wrong)
     for wrong in (0, "8", True):
-        with pytest.raises(
-            OptionError, match=f"context must be at least 1, or None, not {wrong!r}"
-        ):
+        with pytest.raises(OptionError, match=f"context must be at least 1, not {wrong!r}"):
             TabularModel(law, 5, context=wrong)
     with pytest.raises(OptionError, match="next_law is a function of a prefix, not 5"):
         TabularModel(5, 5)

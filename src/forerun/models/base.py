@@ -3,6 +3,8 @@
     slot = model.open()
     rows = model.extend([Step(slot=slot, tokens=(5, 9, 2), parents=(-1, 0, 0))])[0]   # [3, V]
     model.keep(slot, 2, path=(0, 2))     # the cache now holds 5, 2; token 9 is forgotten
+    pages = model.save(slot, 0, 2)       # a copy of what is cached of 5, 2
+    model.restore(model.open(), pages, 1)    # another slot that holds 5, without a pass
 
 A slot is one sequence: its cached tokens, by absolute position. Every slot has its own length;
 nothing is shifted, and no mask is derived from token values. `TabularModel` is the fake that ships
@@ -12,7 +14,7 @@ for tests and proofs; the contract suite in tests/models/contract.py runs once f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from forerun.errors import CacheError, OptionError, PromptError
@@ -44,6 +46,25 @@ class Abilities:
 
     rollback: bool = True  # keep() may shorten a slot
     trees: bool = True  # extend() takes parents that are not a chain
+    pages: bool = True  # save() and restore() work; else they raise CapabilityError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """A copy of cached keys and values of positions start … stop − 1 of some text.
+
+    Nothing that happens to slots later changes it. It fits the model that made it, behind the same
+    `start` tokens that stood before it there: what a token caches depends on all before it.
+    """
+
+    model: Any = field(repr=False)  # that made it
+    start: int
+    stop: int
+    nbytes: int
+    cells: Any = field(repr=False)  # the model's own
+
+    def __len__(self) -> int:
+        return self.stop - self.start
 
 
 @runtime_checkable
@@ -106,6 +127,31 @@ class Model(Protocol):
         """
         ...
 
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether slots of so many tokens, and no others, can be open together.
+
+        It goes by context and cache limit, not by what the machine has left, and says what `open`
+        and `extend` would: whatever the open slots held before, they can grow to `lengths` where it
+        is True, and CacheError comes where it is False.
+        """
+        ...
+
+    def save(self, slot: int, start: int, stop: int) -> Pages:
+        """A copy of what is cached of positions start … stop − 1, at least one.
+
+        CacheError for positions that the slot does not hold, or that belong to a tree not yet kept.
+        """
+        ...
+
+    def restore(self, slot: int, pages: Pages, count: int) -> None:
+        """Append the first `count` cached tokens of `pages` to the slot, which holds `pages.start`.
+
+        The caller answers for its being the same text. CacheError where the slot's length is
+        another, where `pages` holds fewer or is of another model, or where context or memory do not
+        suffice; then nothing changed.
+        """
+        ...
+
 
 def checked_path(
     path: Sequence[int], parents: Sequence[int] | None, count: int, before: int, length: int
@@ -126,14 +172,18 @@ def checked_path(
         above = i
 
 
+def check_context(slot: int, total: int, context: int | None) -> None:
+    """CacheError where a slot would hold more tokens than its context."""
+    if context is not None and total > context:
+        raise CacheError(f"slot {slot} would hold {total} tokens, its context is {context}")
+
+
 def check_step(step: Step, held: int, context: int | None, vocabulary: int) -> None:
     """CacheError, PromptError or OptionError for a step that a slot of `held` tokens cannot take.
 
     `vocabulary` is the number of rows of the embedding, padding included.
     """
-    total = held + len(step.tokens)
-    if context is not None and total > context:
-        raise CacheError(f"slot {step.slot} would hold {total} tokens, its context is {context}")
+    check_context(step.slot, held + len(step.tokens), context)
     if step.tokens and not 0 <= min(step.tokens) <= max(step.tokens) < vocabulary:
         bad = next(t for t in step.tokens if not 0 <= t < vocabulary)
         raise PromptError(f"id {bad} is out of range; the model knows 0 to {vocabulary - 1}")
@@ -144,6 +194,36 @@ def check_step(step: Step, held: int, context: int | None, vocabulary: int) -> N
         or any(not -1 <= parent < i for i, parent in enumerate(step.parents))
     ):
         raise OptionError(f"parents {tuple(step.parents)} are no tree: −1 or an earlier token each")
+
+
+def check_saved(slot: int, held: int, last: tuple[int, Step] | None, start: int, stop: int) -> None:
+    """CacheError unless positions start … stop − 1 of the slot are cached, in one chain.
+
+    `last` is the length before the slot's last step and that step, while it is not settled.
+    """
+    if not 0 <= start < stop <= held:
+        raise CacheError(
+            f"positions {start} to {stop - 1} cannot be saved: slot {slot} holds {held} tokens"
+        )
+    if last is not None and last[1].parents is not None and stop > last[0]:
+        raise CacheError(
+            f"positions {start} to {stop - 1} cannot be saved: from {last[0]} on slot {slot} holds"
+            " a tree, of which a path must be kept first"
+        )
+
+
+def check_restored(model: Model, slot: int, pages: Pages, count: int) -> None:
+    """CacheError unless the first `count` tokens of `pages` can follow what the slot holds."""
+    if pages.model is not model:
+        raise CacheError(f"pages of {pages.model.name} do not fit {model.name}, another model")
+    held = model.length(slot)
+    if held != pages.start:
+        raise CacheError(
+            f"pages from position {pages.start} on cannot follow the {held} tokens of slot {slot}"
+        )
+    if not 0 <= count <= len(pages):
+        raise CacheError(f"{count} tokens cannot be restored from pages of {len(pages)}")
+    check_context(slot, held + count, model.context)
 
 
 def check_limits(context: int | None, max_memory: int | None) -> None:

@@ -20,8 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forerun.errors import MissingExtraError, OptionError
-from forerun.models.base import Abilities, Step, check_limits, ending_ids
+from forerun.errors import CacheError, MissingExtraError, OptionError
+from forerun.models.base import (
+    Abilities,
+    Pages,
+    Step,
+    check_limits,
+    check_restored,
+    ending_ids,
+)
 from forerun.models.cost import identity
 
 try:
@@ -177,10 +184,18 @@ class HFModel:
 
     def open(self) -> int:
         slot = self._slots.free()
-        with torch.inference_mode():
-            self._cache.reserve(slot + 1, max(1, self._cache.positions))
         self._slots.open(slot)
+        try:
+            self._reserve({slot: 1})
+        except CacheError:
+            self._slots.close(slot)
+            raise
         return slot
+
+    @torch.inference_mode()
+    def _reserve(self, wanted: Mapping[int, int]) -> None:
+        """Room for the slots of `wanted` to be so long, beside the others as they are."""
+        self._cache.reserve({slot: self.length(slot) for slot in self._slots} | dict(wanted))
 
     def close(self, slot: int) -> None:
         self._slots.close(slot)
@@ -197,9 +212,11 @@ class HFModel:
         """
         for step in steps:
             self._slots.check(step, self.context, self._embedded)
-        asked = sorted((s for s in steps if len(s.tokens)), key=lambda step: step.slot)
+        asked = [step for step in steps if len(step.tokens)]
         rows: dict[int, torch.Tensor] = {}
         if asked:
+            self._reserve({s.slot: self.length(s.slot) + len(s.tokens) for s in asked})
+            asked.sort(key=lambda step: self._cache.row(step.slot))
             logits_BWV = self._forward(asked)
             dtype = torch.promote_types(logits_BWV.dtype, torch.float32)
             for row, step in enumerate(asked):  # copies: ordinary tensors, free of the padding
@@ -214,7 +231,6 @@ class HFModel:
     def _forward(self, steps: Sequence[Step]) -> torch.Tensor:
         """Logits [B, W, V] of one pass, W the most rows a step wants; caches keys and values."""
         layout = lay_out(steps, [self.length(s.slot) for s in steps], self._module.device)
-        self._cache.reserve(max(self._slots) + 1, layout.total)
         self._cache.begin(layout, self._module.device)
         most = max(step.wanted for step in steps)
         # 0 would mean all rows, so no rows is an empty index.
@@ -237,3 +253,25 @@ class HFModel:
             with torch.inference_mode():
                 self._cache.move(slot, before, path)
         self._slots.settle(slot, length)
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        longest = max(lengths, default=0)
+        if self.context is not None and longest > self.context:
+            return False
+        return self._cache.allows(len(lengths), max(longest, 1))
+
+    @torch.inference_mode()
+    def save(self, slot: int, start: int, stop: int) -> Pages:
+        """See `Model`; the copy stays on the devices of the layers."""
+        self._slots.check_saved(slot, start, stop)
+        cells = self._cache.save(slot, start, stop)
+        nbytes = sum(tensor.nbytes for tensor in cells)
+        return Pages(model=self, start=start, stop=stop, nbytes=nbytes, cells=cells)
+
+    @torch.inference_mode()
+    def restore(self, slot: int, pages: Pages, count: int) -> None:
+        check_restored(self, slot, pages, count)
+        end = pages.start + count
+        self._reserve({slot: end})
+        self._cache.restore(slot, pages.start, count, pages.cells)
+        self._slots.settle(slot, end)

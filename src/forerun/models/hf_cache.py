@@ -1,12 +1,13 @@
 """Keys and values of all slots, preallocated: a transformers `Cache` that can roll back.
 
-Shapes: C slots there is room for, S positions there is room for, H key heads, D their width,
-B steps, N columns, T keys, M tokens really new in the pass.
+Shapes: C rows, one for each slot there is room for, S positions there is room for, H key heads,
+D their width, B steps, N columns, T keys, M tokens really new in the pass.
 
 Each layer owns one tensor `[C, H, S, D]` for keys and one for values; a pass writes its new tokens
-in place at `[slot, :, length]` and attends to the first T positions. Sliding-window layers keep
-every key too: the window is in the mask, so a rollback across it finds what it needs. Room grows by
-half or more, in pages, never by concatenation per step.
+in place at `[row of its slot, :, length]` and attends to the first T positions. Sliding-window
+layers keep every key too: the window is in the mask, so a rollback across it finds what it needs.
+Room grows by half or more, in pages, never by concatenation per step; where memory is short, the
+rows move together, and room that no slot needs is given up.
 
 Positions past a slot's length may hold rejected tokens, NaN among them. A mask does not stop NaN
 (0 · NaN = NaN), so whatever a pass can reach past a slot's length is set to zero first. Between the
@@ -17,7 +18,7 @@ What this module does not know: token ids, masks, what a layer does with its key
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -119,48 +120,51 @@ def _out_of_memory(error: Exception) -> bool:
 class Plan:
     """Where one pass writes and reads; made once, used by every layer."""
 
-    def __init__(self, layout: Layout, stale: Sequence[tuple[int, int]], device: torch.device):
+    def __init__(
+        self,
+        layout: Layout,
+        rows: Sequence[int],
+        stale: Sequence[tuple[int, int]],
+        device: torch.device,
+    ) -> None:
         self.width = layout.width
         self.total = layout.total
         self._layout = layout
+        self._rows = tuple(rows)  # of the layout's slots
         self._stale = tuple(stale)
         self._copies: dict[torch.device, Plan] = {device: self}
         new = [
-            (row, self.width - count + i, slot, start + i)
-            for row, (slot, start, count) in enumerate(
-                zip(layout.slots, layout.before, layout.counts)
-            )
+            (b, self.width - count + i, row, start + i)
+            for b, (row, start, count) in enumerate(zip(rows, layout.before, layout.counts))
             for i in range(count)
         ]
         self._new_4M = torch.tensor(new, device=device).T
         self._stale_2M = torch.tensor(self._stale, device=device).T if self._stale else None
-        self._slots_B = torch.tensor(layout.slots, device=device)
-        self._first = layout.slots[0]
-        self._consecutive = layout.slots == tuple(
-            range(self._first, self._first + len(layout.slots))
-        )
+        self._rows_B = torch.tensor(self._rows, device=device)
+        self._first = self._rows[0]
+        self._consecutive = self._rows == tuple(range(self._first, self._first + len(rows)))
 
     def on(self, device: torch.device) -> Plan:
         """The same plan for a layer on another device."""
         if device not in self._copies:
-            self._copies[device] = Plan(self._layout, self._stale, device)
+            self._copies[device] = Plan(self._layout, self._rows, self._stale, device)
         return self._copies[device]
 
     def store(self, cached_CHSD: torch.Tensor, new_BHND: torch.Tensor) -> torch.Tensor:
         """Write the new states where they belong; return [B, H, T, D], a view where possible."""
-        if len(self._layout.slots) == 1:
+        if len(self._rows) == 1:
             start = self._layout.before[0]
             cached_CHSD[self._first, :, start : start + self.width] = new_BHND[0]
         else:
-            rows, columns, slots, positions = self._new_4M
-            cached_CHSD[slots, :, positions] = new_BHND.transpose(1, 2)[rows, columns]
+            steps, columns, rows, positions = self._new_4M
+            cached_CHSD[rows, :, positions] = new_BHND.transpose(1, 2)[steps, columns]
         if self._stale_2M is not None:
-            slots, positions = self._stale_2M
-            cached_CHSD[slots, :, positions] = 0
+            rows, positions = self._stale_2M
+            cached_CHSD[rows, :, positions] = 0
         reach = cached_CHSD[:, :, : self.total]
         if self._consecutive:
-            return reach[self._first : self._first + len(self._layout.slots)]
-        return reach.index_select(0, self._slots_B)
+            return reach[self._first : self._first + len(self._rows)]
+        return reach.index_select(0, self._rows_B)
 
 
 class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
@@ -188,7 +192,8 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
         self.plan: Plan
         self._max_memory = max_memory
         self._context = context
-        self._written: dict[int, int] = {}  # slot -> positions that may hold anything but zero
+        self._rows: dict[int, int] = {}  # slot -> where it lies in the layers' tensors
+        self._written: dict[int, int] = {}  # row -> positions that may hold anything but zero
 
     @property
     def shapes(self) -> list[LayerShape | None]:
@@ -202,20 +207,41 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
     def bytes(self) -> int:
         return self.slots * self.positions * self.bytes_per_position
 
-    def reserve(self, slots: int, positions: int) -> None:
-        """Make room for `slots` × `positions`, in all layers or in none.
+    def row(self, slot: int) -> int:
+        return self._rows[slot]
+
+    def allows(self, slots: int, positions: int) -> bool:
+        """Whether `max_memory` has room for `slots` × `positions`."""
+        needed = slots * positions * self.bytes_per_position
+        return self._max_memory is None or needed <= self._max_memory
+
+    def reserve(self, lengths: Mapping[int, int]) -> None:
+        """Make room for open slots of such lengths, all that there are; in all layers or in none.
 
         CacheError with the figures past `max_memory`, or where torch finds no memory.
         """
+        self._rows = {slot: row for slot, row in self._rows.items() if slot in lengths}
+        rows = dict(self._rows)
+        for slot in lengths:
+            if slot not in rows:
+                rows[slot] = next(i for i in range(len(lengths)) if i not in rows.values())
+        self._make_room(max(rows.values()) + 1, len(rows), max(1, *lengths.values()))
+        for slot in rows.keys() - self._rows.keys():
+            taken = self._rows.values()
+            self._rows[slot] = next(i for i in range(self.slots) if i not in taken)
+
+    def _make_room(self, slots: int, fewest: int, positions: int) -> None:
+        """For `slots` rows or, if they have to move together, for the `fewest`."""
         if slots <= self.slots and positions <= self.positions:
             return
         cause: Exception | None = None
-        for room in dict.fromkeys(self._rooms(slots, positions)):
+        for room in dict.fromkeys((*self._rooms(slots, positions), (fewest, positions))):
             needed = room[0] * room[1] * self.bytes_per_position
-            if self._max_memory is not None and needed > self._max_memory:
+            if not self.allows(*room):
                 why = f"max_memory is {self._max_memory:,}"
                 continue
             try:
+                self._move_together(room[0])
                 self._grow(*room)
                 return
             except Exception as error:
@@ -226,6 +252,18 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
             f"{room[0]} slots of {room[1]} positions need {needed:,} bytes of cache"
             f" ({self.bytes_per_position:,} a position); {why}"
         ) from cause
+
+    def _move_together(self, rows: int) -> None:
+        """Bring slots that lie behind the first `rows` rows to free ones among them."""
+        for slot, row in self._rows.items():
+            if row >= rows:
+                free = next(i for i in range(rows) if i not in self._rows.values())
+                for layer in self.layers:
+                    if layer.is_initialized:
+                        layer.keys[free] = layer.keys[row]
+                        layer.values[free] = layer.values[row]
+                self._written[free] = self._written.get(row, 0)
+                self._rows[slot] = free
 
     def _grow(self, slots: int, positions: int) -> None:
         """One layer after another, so that old and new room stand side by side for one only."""
@@ -257,25 +295,46 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
 
     def begin(self, layout: Layout, device: torch.device) -> None:
         """Prepare for the pass of `layout`; its room must be reserved."""
+        rows = [self._rows[slot] for slot in layout.slots]
         stale: list[tuple[int, int]] = []
-        for slot, end in zip(layout.slots, layout.ends):
-            written = self._written.get(slot, 0)
-            stale += ((slot, i) for i in range(end, min(written, layout.total)))
-            self._written[slot] = max(written, end)
-        self.plan = Plan(layout, stale, device)
+        for row, end in zip(rows, layout.ends):
+            written = self._written.get(row, 0)
+            stale += ((row, i) for i in range(end, min(written, layout.total)))
+            self._written[row] = max(written, end)
+        self.plan = Plan(layout, rows, stale, device)
 
     def finish(self, layout: Layout) -> None:
         """The pass of `layout` went through: what it could reach past its slots' ends is zero."""
         for slot, end in zip(layout.slots, layout.ends):
-            if self._written[slot] <= layout.total:
-                self._written[slot] = end
+            row = self._rows[slot]
+            if self._written[row] <= layout.total:
+                self._written[row] = end
 
     def move(self, slot: int, start: int, sources: Sequence[int]) -> None:
         """Bring positions `start + i` for i in `sources` together behind `start`."""
         if list(sources) == list(range(len(sources))):
             return
+        row = self._rows[slot]
         for layer in self.layers:
             if layer.is_initialized:
                 index = torch.tensor([start + i for i in sources], device=layer.keys.device)
                 for cached in (layer.keys, layer.values):
-                    cached[slot, :, start : start + len(sources)] = cached[slot][:, index]
+                    cached[row, :, start : start + len(sources)] = cached[row][:, index]
+
+    def save(self, slot: int, start: int, stop: int) -> list[torch.Tensor]:
+        """Copies of the keys and values of each layer, [H, S, D] each, where these are."""
+        row = self._rows[slot]
+        return [
+            cached[row, :, start:stop].clone()
+            for layer in self.layers
+            for cached in (layer.keys, layer.values)
+        ]
+
+    def restore(self, slot: int, start: int, count: int, saved: Sequence[torch.Tensor]) -> None:
+        """Write the first `count` positions of what `save` gave to `start`, `start` + 1, …"""
+        row = self._rows[slot]
+        tensors = iter(saved)
+        for layer in self.layers:
+            for cached in (layer.keys, layer.values):
+                cached[row, :, start : start + count] = next(tensors)[:, :count]
+        self._written[row] = max(self._written.get(row, 0), start + count)

@@ -4,6 +4,7 @@
     slots.record(step)                          the pass went well
     before = slots.before(slot, length, path)   keep is possible; move what `path` says, then
     slots.settle(slot, length)
+    slots.check_saved(slot, start, stop)        it can be copied
 
 What this module does not know: where keys and values lie, and what they take.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from forerun.errors import CacheError
-from forerun.models.base import Step, check_step, checked_path
+from forerun.models.base import Step, check_saved, check_step, checked_path
 
 
 class Slots:
@@ -77,3 +78,7 @@ class Slots:
         """The slot holds `length` tokens, and its last step is over."""
         self._lengths[slot] = length
         self._last.pop(slot, None)
+
+    def check_saved(self, slot: int, start: int, stop: int) -> None:
+        """See `check_saved`."""
+        check_saved(slot, self.length(slot), self._last.get(slot), start, stop)

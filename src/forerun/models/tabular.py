@@ -6,14 +6,25 @@ logits are log p, so that at temperature 1 the law is the table's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from forerun.errors import CacheError, OptionError
-from forerun.models.base import Abilities, Step, checked_path
+from forerun.models.base import (
+    Abilities,
+    Pages,
+    Step,
+    check_context,
+    check_limits,
+    check_restored,
+    check_saved,
+    checked_path,
+)
 from forerun.sampling import is_whole
+
+TOKEN_BYTES = 8  # that a cached token counts for
 
 
 class TabularModel:
@@ -23,6 +34,7 @@ class TabularModel:
     vocab_size  V
     eos         an id, several, or None: which ids end a text
     context     most tokens a slot can hold; None: no limit
+    max_memory  most bytes of cached tokens, of 8 bytes each; None: no limit
 
     OptionError for values that make no sense. What its passes take says nothing, so that it states
     nominal costs in `pass_seconds`: a millisecond, and 2% more for each further row.
@@ -37,14 +49,14 @@ class TabularModel:
         eos: int | Iterable[int] | None = None,
         *,
         context: int | None = None,
+        max_memory: int | None = None,
         name: str = "tabular",
     ) -> None:
         if not callable(next_law):
             raise OptionError(f"next_law is a function of a prefix, not {next_law!r}")
         if not is_whole(vocab_size) or vocab_size < 1:
             raise OptionError(f"vocab_size must be at least 1, not {vocab_size!r}")
-        if context is not None and (not is_whole(context) or context < 1):
-            raise OptionError(f"context must be at least 1, or None, not {context!r}")
+        check_limits(context, max_memory)
         several = isinstance(eos, Iterable) and not isinstance(eos, (str, bytes))
         ids: list[Any] = [] if eos is None else list(eos) if several else [eos]  # type: ignore[arg-type]
         if bad := [i for i in ids if not is_whole(i) or not 0 <= i < vocab_size]:
@@ -53,6 +65,7 @@ class TabularModel:
         self.vocab_size = int(vocab_size)
         self.eos = frozenset(int(i) for i in ids)
         self.context = context
+        self.max_memory = max_memory
         self.abilities = Abilities()
         self.tokenizer = None
         self._next_law = next_law
@@ -68,16 +81,19 @@ class TabularModel:
         del self._cached[slot]
         self._last.pop(slot, None)
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes that the cached tokens count for."""
+        return TOKEN_BYTES * sum(map(len, self._cached.values()))
+
     def length(self, slot: int) -> int:
         return len(self._cached[slot])
 
     def extend(self, steps: Sequence[Step]) -> list[Any]:
-        for step in steps:
-            total = len(self._cached[step.slot]) + len(step.tokens)
-            if self.context is not None and total > self.context:
-                raise CacheError(
-                    f"slot {step.slot} would hold {total} tokens, its context is {self.context}"
-                )
+        lengths = {step.slot: self.length(step.slot) + len(step.tokens) for step in steps}
+        for slot, length in lengths.items():
+            check_context(slot, length, self.context)
+        self._check_memory(lengths)
         return [self._extend(step) for step in steps]
 
     def _extend(self, step: Step) -> Any:
@@ -116,3 +132,32 @@ class TabularModel:
             raise CacheError(f"slot {slot} holds {len(cached)} tokens and cannot keep {length}")
         self._cached[slot] = cached[:length]
         self._last.pop(slot, None)
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        if self.context is not None and max(lengths, default=0) > self.context:
+            return False
+        return self.max_memory is None or TOKEN_BYTES * sum(lengths) <= self.max_memory
+
+    def save(self, slot: int, start: int, stop: int) -> Pages:
+        cached = self._cached[slot]
+        check_saved(slot, len(cached), self._last.get(slot), start, stop)
+        cells = cached[start:stop]
+        return Pages(
+            model=self, start=start, stop=stop, nbytes=TOKEN_BYTES * len(cells), cells=cells
+        )
+
+    def restore(self, slot: int, pages: Pages, count: int) -> None:
+        check_restored(self, slot, pages, count)
+        self._check_memory({slot: pages.start + count})
+        self._cached[slot] += pages.cells[:count]
+        self._last.pop(slot, None)
+
+    def _check_memory(self, wanted: Mapping[int, int]) -> None:
+        """CacheError unless slots of the `wanted` lengths have room beside the others."""
+        lengths = {slot: len(cached) for slot, cached in self._cached.items()} | dict(wanted)
+        total = TOKEN_BYTES * sum(lengths.values())
+        if self.max_memory is not None and total > self.max_memory:
+            raise CacheError(
+                f"the caches of {len(self._cached)} slots would take {total:,} bytes, "
+                f"max_memory is {self.max_memory:,}"
+            )

@@ -43,10 +43,11 @@ def tiny(tmp_path_factory):
 def test_contract(case, kernels, files):
     """All checks, with no tolerance at all."""
 
-    def make(context=None):
+    def make(context=None, max_memory=None):
         for slot in list(model._slots):
             model.close(slot)
         model.context = context or 400
+        model.max_memory = max_memory
         return model
 
     model = load(files[case], kernels)
@@ -163,6 +164,44 @@ def test_memory_is_bounded_with_the_figures(tiny):
     model.close(b)
     model.extend([Step(slot=a, tokens=TEXT[:92], rows=0)])
     assert model.cache_bytes == 3 * page
+
+
+@compiled
+@pytest.mark.parametrize("kernels", [None, "numpy"])
+def test_room_that_rollbacks_left_is_given_up_for_others(kernels, tiny):
+    page = 2 * 2 * 32 * 64 * (2 if kernels is None else 4)
+    model = load(tiny, kernels, max_memory=3 * page)
+    a, b = model.open(), model.open()
+    row = model.extend([Step(slot=a, tokens=TEXT[:66], rows=1)])[0]
+    model.keep(a, 60)
+    assert model.fits([64, 128])
+    model.extend([Step(slot=b, tokens=TEXT[:128], rows=0)])
+    assert model.cache_bytes == 3 * page
+    model.keep(b, 0)
+    same_bits(model.extend([Step(slot=a, tokens=TEXT[60:66], rows=1)])[0], row)
+    assert model.cache_bytes == 3 * page
+
+
+@compiled
+@pytest.mark.parametrize("kernels", [None, "numpy"])
+def test_copies_across_pages(kernels, tiny):
+    """Any stretch of a text of several pages, whole or in part, read on with the same bits."""
+    model = load(tiny, kernels)
+    text = (TEXT * 3)[:230]
+    source, slot = model.open(), model.open()
+    rows = model.extend([Step(slot=source, tokens=text)])[0]
+    for start, stop, count in [
+        (0, 200, 200), (0, 200, 131), (60, 70, 9), (64, 128, 64), (63, 64, 1), (1, 210, 209),
+        (100, 140, 17), (128, 192, 63),
+    ]:  # fmt: skip
+        pages = model.save(source, start, stop)
+        model.keep(slot, 0)
+        model.extend([Step(slot=slot, tokens=text[:start], rows=0)])
+        model.restore(slot, pages, count)
+        after = start + count
+        same_bits(model.extend([Step(slot=slot, tokens=text[after : after + 9])])[0],
+                  rows[after : after + 9])  # fmt: skip
+    assert pages.nbytes == 64 * 2 * 2 * 32 * (2 if kernels is None else 4)
 
 
 @compiled

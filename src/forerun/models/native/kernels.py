@@ -76,6 +76,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "fr_page_bytes": (c_int64, [c_int, c_int, c_int]),
     "fr_run": (c_int, [c_void_p, c_void_p, c_char_p, POINTER(CPass)]),
     "fr_move": (None, [c_void_p, c_int, c_int, c_int, c_int, c_int]),
+    "fr_cells": (None, [c_void_p, c_int, c_int, c_int, c_int, c_int, c_void_p, c_int, c_int]),
     "fr_alloc": (c_void_p, [c_int64]),
     "fr_free": (None, [c_void_p, c_int64]),
     "fr_layout": (c_int64, [c_int, c_int, c_int, POINTER(c_int64), POINTER(c_int64)]),

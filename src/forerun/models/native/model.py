@@ -24,7 +24,14 @@ import numpy as np
 
 from forerun import clib
 from forerun.errors import CacheError, ModelFileError, OptionError
-from forerun.models.base import Abilities, Step, check_limits, ending_ids
+from forerun.models.base import (
+    Abilities,
+    Pages,
+    Step,
+    check_limits,
+    check_restored,
+    ending_ids,
+)
 from forerun.models.cores import usable_cores
 from forerun.models.gguf import read_gguf
 from forerun.models.load import checked_threads
@@ -191,33 +198,60 @@ class NativeModel:
         return found
 
     def _reserve(self, wanted: Mapping[int, int]) -> None:
-        """Room for so many tokens in each slot, by whole pages; CacheError with the figures."""
+        """Room for so many tokens in each slot, by whole pages; CacheError with the figures.
+
+        Where memory is short, room that slots do not need any more is given up for it.
+        """
         runner = self._runner
-        growth = {
-            slot: -(-tokens // PAGE) * PAGE
-            for slot, tokens in wanted.items()
-            if tokens > runner.cells(slot)
-        }
+        rooms = {slot: runner.cells(slot) for slot in self._slots}
+        growth = {s: _paged(n) for s, n in wanted.items() if n > rooms[s]}
         if not growth:
             return
-        more = sum(cells - runner.cells(slot) for slot, cells in growth.items())
-        total = self.cache_bytes + more * runner.bytes_per_cell
-        if self.max_memory is not None and total > self.max_memory:
+        if not self._allowed(sum((rooms | growth).values())):
+            growth = {s: _paged(wanted.get(s, self.length(s))) for s in rooms}
+        total = sum((rooms | growth).values())
+        if not self._allowed(total):
             raise CacheError(
-                f"the caches of {len(self._slots)} slots would take {total:,} bytes, "
-                f"max_memory is {self.max_memory:,}"
+                f"the caches of {len(self._slots)} slots would take"
+                f" {total * runner.bytes_per_cell:,} bytes, max_memory is {self.max_memory:,}"
             )
-        before = {slot: runner.cells(slot) for slot in growth}
         try:
-            for slot, cells in growth.items():
-                runner.reserve(slot, cells)
+            for slot, cells in sorted(growth.items(), key=lambda each: each[1] - rooms[each[0]]):
+                runner.reserve(slot, cells)  # those that give up room come first
         except MemoryError as error:
-            for slot, cells in before.items():
-                runner.reserve(slot, cells)
-            raise CacheError(f"no memory for caches of {total:,} bytes") from error
+            for slot in growth:
+                runner.reserve(slot, min(rooms[slot], runner.cells(slot)))
+            raise CacheError(
+                f"no memory for caches of {total * runner.bytes_per_cell:,} bytes"
+            ) from error
+
+    def _allowed(self, cells: int) -> bool:
+        return self.max_memory is None or cells * self._runner.bytes_per_cell <= self.max_memory
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        if self.context is not None and max(lengths, default=0) > self.context:
+            return False
+        return self._allowed(sum(map(_paged, lengths)))
+
+    def save(self, slot: int, start: int, stop: int) -> Pages:
+        self._slots.check_saved(slot, start, stop)
+        cells = self._runner.save(slot, start, stop)
+        return Pages(model=self, start=start, stop=stop, nbytes=cells.nbytes, cells=cells)
+
+    def restore(self, slot: int, pages: Pages, count: int) -> None:
+        check_restored(self, slot, pages, count)
+        end = pages.start + count
+        self._reserve({slot: end})
+        self._runner.restore(slot, pages.start, count, pages.cells)
+        self._slots.settle(slot, end)
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
         before = self._slots.before(slot, length, path)
         if path is not None and any(i != index for i, index in enumerate(path)):
             self._runner.move(slot, before, path)
         self._slots.settle(slot, length)
+
+
+def _paged(tokens: int) -> int:
+    """Cells of the whole pages that a slot of so many tokens has; an empty one has one page."""
+    return max(-(-tokens // PAGE), 1) * PAGE

@@ -264,6 +264,19 @@ class Plan:
                 table = self._tables[slot]
                 self._lib.fr_move(table, *self._shape, before + index, before + i)
 
+    def save(self, slot: int, start: int, stop: int) -> np.ndarray[Any, Any]:
+        layers, heads, width = self._shape
+        saved = np.empty((layers, heads, 2, stop - start, width), dtype=np.uint16)
+        self._copy(slot, start, stop - start, saved, back=False)
+        return saved
+
+    def restore(self, slot: int, start: int, count: int, saved: np.ndarray[Any, Any]) -> None:
+        self._copy(slot, start, count, saved, back=True)
+
+    def _copy(self, slot: int, first: int, count: int, saved: Any, *, back: bool) -> None:
+        table, room = self._tables[slot], saved.shape[3]
+        self._lib.fr_cells(table, *self._shape, first, count, saved.ctypes.data, room, back)
+
     # ------------------------------------------------------------------ a pass
 
     def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -114,6 +114,12 @@ class Reference:
         cells = np.array(path, dtype=np.int64) + before
         cache[..., before : before + len(path), :] = cache[..., cells, :]
 
+    def save(self, slot: int, start: int, stop: int) -> Array:
+        return self._caches[slot][..., start:stop, :].copy()
+
+    def restore(self, slot: int, start: int, count: int, saved: Array) -> None:
+        self._caches[slot][..., start : start + count, :] = saved[..., :count, :]
+
     def run(self, rows: Rows) -> Array:
         """Logits [W, V] of one pass, in the runner's dtype."""
         buffers = {

@@ -145,3 +145,11 @@ class Runner(Protocol):
     def move(self, slot: int, before: int, path: Sequence[int]) -> None:
         """Bring cells `before + i` for i in `path`, which rises, together behind `before`."""
         ...
+
+    def save(self, slot: int, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """A copy of what cells start … stop − 1 hold, whatever its shape and type."""
+        ...
+
+    def restore(self, slot: int, start: int, count: int, saved: np.ndarray[Any, Any]) -> None:
+        """Write the first `count` cells of what `save` gave to cells start, start + 1, …"""
+        ...

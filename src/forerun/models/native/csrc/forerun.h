@@ -88,6 +88,10 @@ FR_API int64_t fr_page_bytes(int layers, int kv_heads, int head_width);
 FR_API int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass);
 /* Move cell `from` of a slot to cell `to`, in all layers. */
 FR_API void fr_move(void *const *pages, int layers, int kv_heads, int head_width, int from, int to);
+/* Copy `count` cells of a slot from `first` on to `saved`, or back: [layer][head][keys, values]
+   [room][head_width], of which the first `count` of `room` cells are taken. */
+FR_API void fr_cells(void *const *pages, int layers, int kv_heads, int head_width, int first,
+                     int count, uint16_t *saved, int room, int back);
 
 /* memory.c: 64-byte aligned, zeroed, in huge pages where the system gives them. */
 FR_API void *fr_alloc(int64_t bytes);

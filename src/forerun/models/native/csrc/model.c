@@ -162,3 +162,25 @@ void fr_move(void *const *pages, int layers, int kv_heads, int head_width, int f
         memmove(target + half + (int64_t)b * D, source + half + (int64_t)a * D, (size_t)D * 2);
     }
 }
+
+void fr_cells(void *const *pages, int layers, int kv_heads, int head_width, int first, int count,
+              uint16_t *saved, int room, int back) {
+    int D = head_width;
+    int64_t half = (int64_t)D * FR_PAGE;
+    for (int i = 0; i < layers * kv_heads; i++, saved += 2 * (int64_t)room * D) {
+        for (int j = 0; j < count; j++) {
+            int cell = (first + j) % FR_PAGE;
+            uint16_t *keys = (uint16_t *)pages[(first + j) / FR_PAGE] + 2 * half * i;
+            uint16_t *key = keys + (int64_t)(cell / 16) * D * 16 + cell % 16;
+            uint16_t *value = keys + half + (int64_t)cell * D;
+            uint16_t *k = saved + (int64_t)j * D, *v = k + (int64_t)room * D;
+            if (back) {
+                for (int d = 0; d < D; d++) key[16 * d] = k[d];
+                memcpy(value, v, (size_t)D * 2);
+            } else {
+                for (int d = 0; d < D; d++) k[d] = key[16 * d];
+                memcpy(v, value, (size_t)D * 2);
+            }
+        }
+    }
+}
