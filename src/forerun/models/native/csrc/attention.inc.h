@@ -16,8 +16,9 @@ INLINE const uint16_t *value_of(const fr_attention *a, int cell) {
     return (const uint16_t *)page + (int64_t)(cell % FR_PAGE) * a->head_width;
 }
 
-/* Scores of B blocks of 16 cells, from block `first`, for P pairs: B · P sums at a time. */
-INLINE void score_some(const fr_attention *a, int P, int B, int first) {
+/* Scores of B blocks of 16 cells, from block `first`, for P pairs: B · P sums at a time. As many
+   blocks behind them are fetched; `next` is where those begin. */
+INLINE void score_some(const fr_attention *a, int P, int B, int first, const uint16_t *next) {
     const uint16_t *keys[4];
     vf sum[FR_PAIRS][4];
     UNROLL
@@ -29,6 +30,8 @@ INLINE void score_some(const fr_attention *a, int P, int B, int first) {
     }
     for (int d = 0; d < a->head_width; d++) {
         vf k[4];
+        if (d % 2 == 0)
+            for (int b = 0; b < B; b++) prefetch(next + 16 * (B * d + 2 * b));
         UNROLL
         for (int b = 0; b < B; b++) k[b] = vf_half(keys[b] + 16 * d);
         UNROLL
@@ -46,12 +49,18 @@ INLINE void score_some(const fr_attention *a, int P, int B, int first) {
     }
 }
 
-/* Scores of all cells in blocks first .. last-1. */
+/* Scores of all cells in blocks first .. last-1; then the first values are on their way. */
 INLINE void score_blocks(const fr_attention *a, int P, int first, int last) {
     int block = first;
-    for (; block + 4 <= last; block += 4) score_some(a, P, 4, block);
-    for (; block < last; block++) score_some(a, P, 1, block);
+    for (; block + 4 <= last; block += 4)
+        score_some(a, P, 4, block,
+                   block + 4 < last ? keys_of(a, 16 * (block + 4)) : value_of(a, 16 * first));
+    for (; block < last; block++)
+        score_some(a, P, 1, block,
+                   block + 1 < last ? keys_of(a, 16 * (block + 1)) : value_of(a, 16 * first));
 }
+
+enum { VALUES_AHEAD = 32 }; /* positions */
 
 /* out[p] += Σ_j weight[p][j] v_j over positions first .. last-1, all of them cells of that number. */
 INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int at, int first,
@@ -64,6 +73,8 @@ INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int
     }
     for (int j = first; j < last; j++) {
         const uint16_t *value = value_of(a, j) + at;
+        const uint16_t *next = value_of(a, j + VALUES_AHEAD < last ? j + VALUES_AHEAD : j) + at;
+        for (int w = 0; w < W; w += 2) prefetch(next + 16 * w);
         vf v[4];
         UNROLL
         for (int w = 0; w < W; w++) v[w] = vf_half(value + 16 * w);
@@ -110,13 +121,13 @@ INLINE void attend_pairs(const fr_attention *a, int P) {
         for (int j = end[p]; j < last; j++) score[j] = -INFINITY;
         vf most = vf_load(score + first);
         for (int j = first + 16; j < last; j += 16) most = vf_max(vf_load(score + j), most);
-        vf top = vf_set(folded(most, 1)), total = vf_set(0);
+        vf top = vf_set(vf_folded_max(most)), total = vf_set(0);
         for (int j = first; j < last; j += 16) {
             vf weight = vf_exp(vf_sub(vf_load(score + j), top));
             vf_store(score + j, weight);
             total = vf_add(total, weight);
         }
-        inverse[p] = 1.0f / folded(total, 0);
+        inverse[p] = 1.0f / vf_folded_sum(total);
         for (int i = 0; i < a->head_width; i++) a->out[p][i] = 0;
     }
 

@@ -9,7 +9,7 @@
    in the order of the groups, for each row and channel alike. Super-blocks have integer sub-scales
    and one scale d for 8 groups, so there
 
-       part = fma(float(sum · subscale(w)), scale(x), part)           the product exact too, below 2^24
+       part = fma(float(sum) · subscale(w), scale(x), part)           the product exact too, below 2^24
        acc  = fma(part, d(w), acc)                                    after 8 groups
 
  Types without minima have codes that
@@ -17,11 +17,10 @@
    Included by every path, after its lanes. */
 
 typedef struct {
-    vb codes[8];   /* eight times 4 inputs of 16 channels, unsigned */
     vf scale;      /* of the group */
-    vi sub[2];     /* sub-scale of the group, or of its halves (Q6_K) */
+    vf sub[2];     /* sub-scale of the group, or of its halves (Q6_K) */
     vf minimum;    /* types with minima */
-} unpacked;
+} scales_of_group;
 
 INLINE int has_minima(int type) {
     return type == FR_Q4_1 || type == FR_Q5_1 || type == FR_Q4_K || type == FR_Q5_K;
@@ -43,42 +42,25 @@ INLINE int offset_of(int type) {
          : type == FR_Q6_K ? 32 : 0;
 }
 
-INLINE void unpack_codes(int type, const uint8_t *p, unpacked *u) {
-    if (type == FR_Q8_0) {
-        UNROLL
-        for (int j = 0; j < 8; j++) u->codes[j] = vb_load(p + 64 * j);
-        return;
-    }
-    UNROLL
-    for (int j = 0; j < 4; j++) {
-        vb both = vb_load(p + 64 * j);
-        u->codes[j] = vb_and(both, 15);
-        u->codes[j + 4] = vb_shift_and(both, -4, 15);
-    }
-    if (type == FR_Q5_0 || type == FR_Q5_1 || type == FR_Q5_K) {
-        vb plane = vb_load(p + 256); /* bit j: the fifth bit of codes[j] */
-        UNROLL
-        for (int j = 0; j < 8; j++)
-            u->codes[j] = vb_or(u->codes[j], vb_shift_and(plane, 4 - j, 16));
-    }
-    if (type == FR_Q6_K) {
-        UNROLL
-        for (int half = 0; half < 2; half++) {
-            vb plane = vb_load(p + 256 + 64 * half); /* bits 2j, 2j+1: the upper bits */
-            UNROLL
-            for (int j = 0; j < 4; j++)
-                u->codes[4 * half + j] =
-                    vb_or(u->codes[4 * half + j], vb_shift_and(plane, 4 - 2 * j, 48));
-        }
-    }
+/* The codes of inputs 4j .. 4j+3 of a group's 16 channels, unsigned. */
+INLINE vb codes_at(int type, const uint8_t *p, int j) {
+    if (type == FR_Q8_0) return vb_load(p + 64 * j);
+    vb both = vb_load(p + 64 * (j % 4));
+    vb codes = j < 4 ? vb_and(both, 15) : vb_shift_and(both, -4, 15);
+    if (type == FR_Q5_0 || type == FR_Q5_1 || type == FR_Q5_K) /* bit j: the fifth bit */
+        codes = vb_or(codes, vb_shift_and(vb_load(p + 256), 4 - j, 16));
+    if (type == FR_Q6_K) /* bits 2j, 2j+1 of its half: the upper bits */
+        codes = vb_or(codes, vb_shift_and(vb_load(p + 256 + 64 * (j / 4)), 4 - 2 * (j % 4), 48));
+    return codes;
 }
 
-INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minimum, unpacked *u) {
+INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minimum,
+                          scales_of_group *u) {
     if (type == FR_Q6_K) {
-        u->sub[0] = vi_i8(p + 32 + 32 * within);
-        u->sub[1] = vi_i8(p + 32 + 32 * within + 16);
+        u->sub[0] = vi_floats(vi_i8(p + 32 + 32 * within));
+        u->sub[1] = vi_floats(vi_i8(p + 32 + 32 * within + 16));
     } else if (is_super(type)) {
-        u->sub[0] = vi_u8(p + 64 + 32 * within);
+        u->sub[0] = vi_floats(vi_u8(p + 64 + 32 * within));
         vf minimum = vi_floats(vi_u8(p + 64 + 32 * within + 16));
         u->minimum = vf_negate(vf_mul(super_minimum, minimum));
     } else {
@@ -87,28 +69,61 @@ INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minim
     }
 }
 
-/* One row's share of a group: acc, or for super-blocks part, grows. */
-INLINE void fold_row(int type, const unpacked *u, const fr_record *g, vf *part, vf *acc) {
-    vf scale = vf_set(g->scale);
+INLINE vi dot(int type, vi sum, vb codes, const int8_t *x) {
+    return type == FR_Q8_0 ? vi_dot_wide(sum, codes, x) : vi_dot(sum, codes, x);
+}
+
+/* S rows' share of a group: acc, or for super-blocks part, grows. Their sums grow side by side,
+   since one waits several cycles for its last product. */
+INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_group *u,
+                      const fr_record *x, vf *part, vf *acc) {
+    vi sum[FR_ROWS];
+    vf halves[FR_ROWS];
     if (type == FR_Q6_K) {
-        vi low = vi_set(-32 * g->sum[0]), high = vi_set(-32 * g->sum[1]);
         UNROLL
-        for (int j = 0; j < 4; j++) low = vi_dot(low, u->codes[j], g->codes + 4 * j);
+        for (int half = 1; half >= 0; half--) {
+            UNROLL
+            for (int r = 0; r < S; r++) sum[r] = vi_set(-32 * x[r].sum[half]);
+            UNROLL
+            for (int j = 4 * half; j < 4 * half + 4; j++) {
+                vb four = codes_at(type, codes, j);
+                UNROLL
+                for (int r = 0; r < S; r++) sum[r] = vi_dot(sum[r], four, x[r].codes + 4 * j);
+            }
+            UNROLL
+            for (int r = 0; r < S; r++)
+                halves[r] = half ? vf_mul(vi_floats(sum[r]), u->sub[1])
+                                 : vf_fma(vi_floats(sum[r]), u->sub[0], halves[r]);
+        }
         UNROLL
-        for (int j = 4; j < 8; j++) high = vi_dot(high, u->codes[j], g->codes + 4 * j);
-        vi sum = vi_add(vi_mul(low, u->sub[0]), vi_mul(high, u->sub[1]));
-        *part = vf_fma(vi_floats(sum), scale, *part);
+        for (int r = 0; r < S; r++) part[r] = vf_fma(halves[r], vf_set(x[r].scale), part[r]);
         return;
     }
     int offset = offset_of(type);
-    vi sum = vi_set(offset ? -offset * (g->sum[0] + g->sum[1]) : 0);
     UNROLL
-    for (int j = 0; j < 8; j++)
-        sum = type == FR_Q8_0 ? vi_dot_wide(sum, u->codes[j], g->codes + 4 * j)
-                              : vi_dot(sum, u->codes[j], g->codes + 4 * j);
-    if (is_super(type)) *part = vf_fma(vi_floats(vi_mul(sum, u->sub[0])), scale, *part);
-    else *acc = vf_fma(vf_mul(vi_floats(sum), scale), u->scale, *acc);
-    if (has_minima(type)) *acc = vf_fma(u->minimum, vf_set(g->sum_scaled), *acc);
+    for (int r = 0; r < S; r++)
+        sum[r] = vi_set(offset ? -offset * (x[r].sum[0] + x[r].sum[1]) : 0);
+    UNROLL
+    for (int j = 0; j < 8; j++) {
+        vb four = codes_at(type, codes, j);
+        UNROLL
+        for (int r = 0; r < S; r++) sum[r] = dot(type, sum[r], four, x[r].codes + 4 * j);
+    }
+    UNROLL
+    for (int r = 0; r < S; r++) {
+        vf scale = vf_set(x[r].scale);
+        if (is_super(type)) part[r] = vf_fma(vf_mul(vi_floats(sum[r]), u->sub[0]), scale, part[r]);
+        else acc[r] = vf_fma(vf_mul(vi_floats(sum[r]), scale), u->scale, acc[r]);
+        if (has_minima(type)) acc[r] = vf_fma(u->minimum, vf_set(x[r].sum_scaled), acc[r]);
+    }
+}
+
+/* The same for R rows, as many at once as the registers hold sums of. */
+INLINE void fold_block(int type, int R, const uint8_t *codes, const scales_of_group *u,
+                       const fr_record *x, vf *part, vf *acc) {
+    UNROLL
+    for (int r = 0; r < R; r += SUMS)
+        fold_rows(type, R - r < SUMS ? R - r : SUMS, codes, u, x + r, part + r, acc + r);
 }
 
 /* Codes are fetched this many bytes ahead (at most a tile's), on into the next tile, whose scales
@@ -131,7 +146,7 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
     vf acc[FR_ROWS], part[FR_ROWS];
     UNROLL
     for (int r = 0; r < R; r++) acc[r] = part[r] = vf_set(0);
-    unpacked u;
+    scales_of_group u;
     if (is_super(type)) {
         for (int first = 0; first < groups; first += 8) {
             vf super = vf_half((const uint16_t *)scales);
@@ -140,10 +155,8 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
             next_scales += scale_step(type);
             for (int within = 0; within < 8; within++) {
                 fetch(codes, end, next, ahead, step);
-                unpack_codes(type, codes, &u);
                 unpack_scales(type, scales, within, super_minimum, &u);
-                UNROLL
-                for (int r = 0; r < R; r++) fold_row(type, &u, x + r, &part[r], &acc[r]);
+                fold_block(type, R, codes, &u, x, part, acc);
                 codes += step;
                 x += R;
             }
@@ -159,10 +172,8 @@ INLINE void quantised_tile(int type, int R, const fr_matrix *m, int64_t tile, co
             prefetch(next_scales);
             next_scales += scale_step(type);
             fetch(codes, end, next, ahead, step);
-            unpack_codes(type, codes, &u);
             unpack_scales(type, scales, 0, vf_set(0), &u);
-            UNROLL
-            for (int r = 0; r < R; r++) fold_row(type, &u, x + r, &part[r], &acc[r]);
+            fold_block(type, R, codes, &u, x, part, acc);
             scales += scale_step(type);
             codes += step;
             x += R;

@@ -8,6 +8,8 @@ typedef vi vb;
 
 #define EACH(type, left, right) ((type){(left), (right)})
 
+enum { SUMS = 1 }; /* more sums have no place beside the codes */
+
 INLINE vf vf_load(const float *p) { return EACH(vf, _mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)); }
 INLINE void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v.a); _mm256_storeu_ps(p + 8, v.b); }
 INLINE vf vf_set(float x) { return EACH(vf, _mm256_set1_ps(x), _mm256_set1_ps(x)); }
@@ -23,6 +25,16 @@ INLINE vf vf_abs(vf x) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return EACH(vf, _mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b));
 }
+/* Lanes folded in halves: i with i + 8, then i + 4, i + 2, i + 1. */
+#define FOLDED(NAME, OP256, OP128) \
+    INLINE float NAME(vf v) { \
+        __m256 e = OP256(v.a, v.b); \
+        __m128 q = OP128(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1)); \
+        q = OP128(q, _mm_movehl_ps(q, q)); \
+        return _mm_cvtss_f32(OP128(q, _mm_movehdup_ps(q))); \
+    }
+FOLDED(vf_folded_sum, _mm256_add_ps, _mm_add_ps)
+FOLDED(vf_folded_max, _mm256_max_ps, _mm_max_ps)
 INLINE vf vf_negate(vf x) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return EACH(vf, _mm256_xor_ps(sign, x.a), _mm256_xor_ps(sign, x.b));
@@ -50,12 +62,6 @@ INLINE vi vi_i8(const uint8_t *p) {
 }
 
 INLINE vi vi_set(int32_t x) { return EACH(vi, _mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
-INLINE vi vi_add(vi x, vi y) {
-    return EACH(vi, _mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b));
-}
-INLINE vi vi_mul(vi x, vi y) {
-    return EACH(vi, _mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b));
-}
 INLINE vf vi_floats(vi v) { return EACH(vf, _mm256_cvtepi32_ps(v.a), _mm256_cvtepi32_ps(v.b)); }
 /* By the rounding mode, which every thread sets to nearest-even. */
 INLINE vi vf_round(vf v) { return EACH(vi, _mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b)); }

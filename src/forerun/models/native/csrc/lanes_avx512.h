@@ -6,6 +6,8 @@ typedef __m512 vf;
 typedef __m512i vi;
 typedef __m512i vb;
 
+enum { SUMS = 8 }; /* rows whose sums grow side by side */
+
 INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
 INLINE vf vf_set(float x) { return _mm512_set1_ps(x); }
@@ -16,6 +18,16 @@ INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 INLINE vf vf_abs(vf a) { return _mm512_abs_ps(a); }
+/* Lanes folded in halves: i with i + 8, then i + 4, i + 2, i + 1. */
+#define FOLDED(NAME, OP256, OP128) \
+    INLINE float NAME(vf v) { \
+        __m256 e = OP256(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)); \
+        __m128 q = OP128(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1)); \
+        q = OP128(q, _mm_movehl_ps(q, q)); \
+        return _mm_cvtss_f32(OP128(q, _mm_movehdup_ps(q))); \
+    }
+FOLDED(vf_folded_sum, _mm256_add_ps, _mm_add_ps)
+FOLDED(vf_folded_max, _mm256_max_ps, _mm_max_ps)
 INLINE vf vf_negate(vf a) {
     return _mm512_castsi512_ps(
         _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0x80000000u)));
@@ -38,8 +50,6 @@ INLINE vi vi_i8(const uint8_t *p) {
 }
 
 INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
-INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 INLINE vf vi_floats(vi v) { return _mm512_cvtepi32_ps(v); }
 INLINE vi vf_round(vf v) {
     return _mm512_cvt_roundps_epi32(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

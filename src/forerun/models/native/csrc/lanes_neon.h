@@ -9,6 +9,8 @@ typedef struct { uint8x16_t q[4]; } vb;
 
 #define QUARTERS for (int i = 0; i < 4; i++)
 
+enum { SUMS = 1 }; /* more sums have no place beside the codes */
+
 INLINE vf vf_load(const float *p) { vf r; QUARTERS r.q[i] = vld1q_f32(p + 4 * i); return r; }
 INLINE void vf_store(float *p, vf v) { QUARTERS vst1q_f32(p + 4 * i, v.q[i]); }
 INLINE vf vf_set(float x) { vf r; QUARTERS r.q[i] = vdupq_n_f32(x); return r; }
@@ -23,6 +25,20 @@ INLINE vf vf_fma(vf a, vf b, vf c) {
 INLINE vf vf_max(vf a, vf b) { /* b where they do not compare, as x86 does */
     QUARTERS a.q[i] = vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]);
     return a;
+}
+/* Lanes folded in halves: i with i + 8, then i + 4, i + 2, i + 1. */
+INLINE float vf_folded_sum(vf v) {
+    float32x4_t q = vaddq_f32(vaddq_f32(v.q[0], v.q[2]), vaddq_f32(v.q[1], v.q[3]));
+    float32x2_t d = vadd_f32(vget_low_f32(q), vget_high_f32(q));
+    return vget_lane_f32(d, 0) + vget_lane_f32(d, 1);
+}
+INLINE float vf_folded_max(vf v) {
+    float lane[16];
+    vf_store(lane, v);
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+    return lane[0];
 }
 INLINE vf vf_abs(vf a) { QUARTERS a.q[i] = vabsq_f32(a.q[i]); return a; }
 INLINE vf vf_negate(vf a) { QUARTERS a.q[i] = vnegq_f32(a.q[i]); return a; }
@@ -55,8 +71,6 @@ INLINE vi vi_i8(const uint8_t *p) {
 }
 
 INLINE vi vi_set(int32_t x) { vi r; QUARTERS r.q[i] = vdupq_n_s32(x); return r; }
-INLINE vi vi_add(vi a, vi b) { QUARTERS a.q[i] = vaddq_s32(a.q[i], b.q[i]); return a; }
-INLINE vi vi_mul(vi a, vi b) { QUARTERS a.q[i] = vmulq_s32(a.q[i], b.q[i]); return a; }
 INLINE vf vi_floats(vi v) { vf r; QUARTERS r.q[i] = vcvtq_f32_s32(v.q[i]); return r; }
 INLINE vi vf_round(vf v) { vi r; QUARTERS r.q[i] = vcvtnq_s32_f32(v.q[i]); return r; }
 INLINE int32_t vi_sum(vi v) {

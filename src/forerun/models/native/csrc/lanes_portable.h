@@ -9,6 +9,8 @@ typedef struct { uint8_t byte[64]; } vb;
 #define FOR_LANES for (int i = 0; i < 16; i++)
 #define FOR_BYTES for (int i = 0; i < 64; i++)
 
+enum { SUMS = 8 }; /* rows whose sums grow side by side */
+
 INLINE vf vf_load(const float *p) { vf r; FOR_LANES r.lane[i] = p[i]; return r; }
 INLINE void vf_store(float *p, vf v) { FOR_LANES p[i] = v.lane[i]; }
 INLINE vf vf_set(float x) { vf r; FOR_LANES r.lane[i] = x; return r; }
@@ -25,6 +27,18 @@ INLINE vf vf_max(vf a, vf b) { /* b where they do not compare, as x86 does */
     return a;
 }
 INLINE vf vf_abs(vf a) { FOR_LANES a.lane[i] = fabsf(a.lane[i]); return a; }
+/* Lanes folded in halves: i with i + 8, then i + 4, i + 2, i + 1. */
+INLINE float vf_folded_sum(vf v) {
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++) v.lane[i] += v.lane[i + half];
+    return v.lane[0];
+}
+INLINE float vf_folded_max(vf v) {
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            v.lane[i] = v.lane[i] > v.lane[i + half] ? v.lane[i] : v.lane[i + half];
+    return v.lane[0];
+}
 INLINE vf vf_negate(vf a) { FOR_LANES a.lane[i] = -a.lane[i]; return a; }
 INLINE vf vf_half(const uint16_t *p) { vf r; FOR_LANES r.lane[i] = fr_from_half(p[i]); return r; }
 /* To nearest, ties to even; too large becomes infinite. */
@@ -47,8 +61,6 @@ INLINE vf vf_brain(const uint16_t *p) { vf r; FOR_LANES r.lane[i] = fr_from_brai
 INLINE vi vi_u8(const uint8_t *p) { vi r; FOR_LANES r.lane[i] = p[i]; return r; }
 INLINE vi vi_i8(const uint8_t *p) { vi r; FOR_LANES r.lane[i] = (int8_t)p[i]; return r; }
 INLINE vi vi_set(int32_t x) { vi r; FOR_LANES r.lane[i] = x; return r; }
-INLINE vi vi_add(vi a, vi b) { FOR_LANES a.lane[i] += b.lane[i]; return a; }
-INLINE vi vi_mul(vi a, vi b) { FOR_LANES a.lane[i] *= b.lane[i]; return a; }
 INLINE vf vi_floats(vi v) { vf r; FOR_LANES r.lane[i] = (float)v.lane[i]; return r; }
 INLINE vi vf_round(vf v) { /* what has no integer becomes the least one, as on x86 */
     vi r;

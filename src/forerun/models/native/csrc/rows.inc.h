@@ -1,17 +1,6 @@
 /* What is done to one row on its own: norms, codes, rotation, gating. Reductions run in sixteen
    lanes and are then folded in halves, on every path alike. Included after a path's lanes. */
 
-INLINE float folded(vf v, int largest) {
-    float lane[16];
-    vf_store(lane, v);
-    for (int half = 8; half; half /= 2)
-        for (int i = 0; i < half; i++) {
-            float other = lane[i + half];
-            lane[i] = largest ? (lane[i] > other ? lane[i] : other) : lane[i] + other;
-        }
-    return lane[0];
-}
-
 /* e^x within 2 ulp between −87 and 88, and there what it is at the ends; NaN stays NaN.
    By x = n ln 2 + r and a polynomial in r. */
 INLINE vf vf_exp(vf x) {
@@ -34,9 +23,9 @@ INLINE vf vf_exp(vf x) {
 static void quantise_row(const float *x, int width, fr_record *records, int step) {
     for (int start = 0; start < width; start += FR_GROUP, records += step) {
         vf a = vf_load(x + start), b = vf_load(x + start + 16);
-        float largest = folded(vf_max(vf_abs(a), vf_abs(b)), 1);
+        float largest = vf_folded_max(vf_max(vf_abs(a), vf_abs(b)));
         /* 0 · x is 0 but for infinities and NaN, which the codes cannot hold: the scale does */
-        float bad = folded(vf_add(vf_mul(a, vf_set(0)), vf_mul(b, vf_set(0))), 0);
+        float bad = vf_folded_sum(vf_add(vf_mul(a, vf_set(0)), vf_mul(b, vf_set(0))));
         if (!(bad == 0 && largest >= 0x1p-119f)) { /* below it, 1 / scale may not be a float */
             a = b = vf_set(0);
             largest = 0;
@@ -61,7 +50,7 @@ static float inverse_rms_row(const float *x, int width, float epsilon) {
         for (int j = 0; i + j < width; j++) rest[j] = x[i + j];
         sum = vf_fma(vf_load(rest), vf_load(rest), sum);
     }
-    return 1.0f / sqrtf(folded(sum, 0) / (float)width + epsilon);
+    return 1.0f / sqrtf(vf_folded_sum(sum) / (float)width + epsilon);
 }
 
 static void norm_row(const float *x, const float *weight, float inverse, int width, float *out,
@@ -90,8 +79,14 @@ static void gate_row(const float *gate, const float *up, int width, int gelu, fl
 }
 
 static void rotate_head(float *x, const float *table, int turned, int interleaved) {
-    int half = turned / 2;
-    for (int i = 0; i < half; i++) {
+    int half = turned / 2, i = 0;
+    for (; !interleaved && i + 16 <= half; i += 16) {
+        vf a = vf_load(x + i), b = vf_load(x + i + half);
+        vf c = vf_load(table + i), s = vf_load(table + half + i);
+        vf_store(x + i, vf_fma(vf_negate(b), s, vf_mul(a, c)));
+        vf_store(x + i + half, vf_fma(a, s, vf_mul(b, c)));
+    }
+    for (; i < half; i++) {
         int at = interleaved ? 2 * i : i, other = interleaved ? 2 * i + 1 : i + half;
         float a = x[at], b = x[other], c = table[i], s = table[half + i];
         x[at] = fmaf(-b, s, a * c);
