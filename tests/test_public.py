@@ -47,11 +47,21 @@ def test_signatures():
     )
     assert signature(Engine) == (
         "(target, drafter=None, *, verifier='auto', num_draft='auto', max_batch=8, "
-        "trace_heads=False, costs=None, cache=None)"
+        "trace_heads=False, costs=None, cache=None, max_waiting=None)"
     )
     assert signature(Engine.generate) == "(self, prompt, **options)"
     assert signature(Engine.stream) == "(self, prompt, **options)"
     assert signature(Engine.generate_batch) == "(self, prompts, params=None)"
+    assert signature(Engine.generate_choices) == "(self, prompt, n, **options)"
+    assert signature(Engine.submit) == (
+        "(self, prompt, *, listener=None, tenant='', deadline=None, **options)"
+    )
+    assert signature(Engine.submit_choices) == (
+        "(self, prompt, n, *, listener=None, tenant='', deadline=None, **options)"
+    )
+    assert signature(Engine.drain) == "(self, timeout=None)"
+    assert signature(forerun.Stream.wait) == "(self, timeout=None)"
+    assert signature(forerun.Stream.cancel) == "(self, *, wait=True)"
     assert signature(forerun.TabularModel) == (
         "(next_law, vocab_size, eos=None, *, context=None, name='tabular')"
     )
@@ -86,7 +96,7 @@ def test_keywords():
 def test_what_comes_back():
     done = Engine(forerun.TabularModel(lambda prefix: [0.5, 0.5], 2)).generate([0], max_tokens=3)
     assert sorted(vars(done)) == [
-        "error", "finish_reason", "logprobs", "prompt", "prompt_logprobs", "seed", "text",
+        "choice", "error", "finish_reason", "logprobs", "prompt", "prompt_logprobs", "seed", "text",
         "tokens", "trace", "verifier",
     ]  # fmt: skip
     assert sorted(done.usage) == ["completion_tokens", "prompt_tokens", "total_tokens"]

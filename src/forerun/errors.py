@@ -2,12 +2,15 @@
 
     ForerunError
     ├── OptionError (ValueError)        a keyword or option has a value it cannot have
-    │   └── UnknownNameError            no model, drafter, verifier of that name
+    │   ├── UnknownNameError            no model, drafter, verifier of that name
+    │   └── EngineClosedError           a request came to an engine that takes no more
     ├── PromptError (ValueError)        the prompt cannot be used: empty, ids out of range, too long
     ├── LawError (ValueError)           logits make no law: NaN, +inf, nothing left after masks
     ├── CapabilityError                 a model or drafter lacks what the chosen parts need
     ├── VocabularyError (ValueError)    draft and target number their tokens differently
     ├── CacheError (ValueError)         a cache was asked to keep what it does not hold, or is full
+    ├── OverloadedError                 too many requests wait already; later there may be room
+    ├── RoundError                      a round broke off; names what broke it (never the request)
     ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of an unknown kind
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
@@ -47,6 +50,10 @@ class UnknownNameError(OptionError):
         return cls(f"unknown {kind} {name!r}{hint or '.'} Known: {', '.join(names)}.")
 
 
+class EngineClosedError(OptionError):
+    """The engine takes no more requests: it was closed, or it drains."""
+
+
 class PromptError(ForerunError, ValueError):
     """The prompt cannot be used as it is."""
 
@@ -65,6 +72,14 @@ class VocabularyError(ForerunError, ValueError):
 
 class CacheError(ForerunError, ValueError):
     """A cache was asked to keep what it does not hold, or has no room."""
+
+
+class OverloadedError(ForerunError):
+    """So many requests wait that no more are taken; the same one may be welcome later."""
+
+
+class RoundError(ForerunError):
+    """A round broke off by an error that is none of forerun's, or by an interrupt."""
 
 
 class ModelFileError(ForerunError, ValueError):

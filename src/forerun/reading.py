@@ -18,6 +18,7 @@ from forerun.models.base import Model, Step
 from forerun.numerics.logprobs import token_logprob
 
 CHUNK = 512  # tokens read in one pass
+LEAST = 16  # tokens of a request: a pass over so many costs about as much as one over a few
 ROWS = 64  # of one prompt whose logprobs are asked for: each is a row of V logits
 
 
@@ -32,15 +33,24 @@ def read_prompt(g: Generation, target: Model) -> None:
         read_prompts([g], target, CHUNK)
 
 
-def read_prompts(batch: Sequence[Generation], target: Model, tokens: int) -> None:
-    """One pass over the next ids of those that have not read all: about `tokens`, shared evenly.
+def read_prompts(batch: Sequence[Generation], target: Model, tokens: int) -> int:
+    """One pass over the next ids of those that have not read all: `tokens` at most, shared evenly,
+    LEAST a request. Where that is not enough for all, those at the end wait. Returns how many ids
+    were read.
 
     A request whose prompt's logits make no logprobs ends with an error; the others go on.
     """
     reading = [g for g in batch if unread(g, target)]
-    if not reading:
-        return
-    steps = [_step(g, target, max(tokens // len(reading), 1)) for g in reading]
+    steps: list[Step] = []
+    left = tokens
+    for i, g in enumerate(reading):
+        share = min(max(left // (len(reading) - i), LEAST), left)
+        if share < 1:
+            break
+        steps.append(_step(g, target, share))
+        left -= len(steps[-1].tokens)
+    if not steps:
+        return 0
     for g, step, rows in zip(reading, steps, target.extend(steps)):
         start = target.length(g.slot) - len(step.tokens)
         target.keep(g.slot, start + len(step.tokens))
@@ -51,6 +61,7 @@ def read_prompts(batch: Sequence[Generation], target: Model, tokens: int) -> Non
                 g.fail(located(error, target.name, g.slot, position))
                 break
             g.prompt_found.append(found)
+    return tokens - left
 
 
 def _step(g: Generation, target: Model, most: int) -> Step:

@@ -67,7 +67,8 @@ def test_cancel_before_the_first_piece():
     e = engine()
     stream = e.stream(PROMPT, **OPTIONS)
     assert open_slots(e) == NONE_OPEN  # nothing is opened before it is asked for
-    assert stream.cancel() is None
+    done = stream.cancel()
+    assert (done.finish_reason, done.tokens, done.error) == ("cancelled", (), None)
     assert next(stream, None) is None
     assert open_slots(e) == NONE_OPEN
 

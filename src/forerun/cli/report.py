@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from forerun.cli.values import counted
 from forerun.engine import Completion
+from forerun.numerics.logprobs import TokenLogprob
 
 
 def tokens_per_second(done: Completion) -> float:
@@ -54,9 +57,18 @@ def as_dict(done: Completion) -> dict[str, Any]:
         "finish_reason": done.finish_reason,
         "prompt": done.prompt,
         "seed": done.seed,
+        "choice": done.choice,
         "verifier": done.verifier,
         "stats": done.stats.to_dict(),
         "usage": done.usage,
+        "logprobs": _plain(done.logprobs),
+        "prompt_logprobs": _plain(done.prompt_logprobs),
         "trace": [json.loads(record.to_json()) for record in done.trace],
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
     }
+
+
+def _plain(logprobs: Sequence[TokenLogprob | None] | None) -> list[dict[str, Any] | None] | None:
+    if logprobs is None:
+        return None
+    return [None if one is None else dataclasses.asdict(one) for one in logprobs]

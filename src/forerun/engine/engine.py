@@ -1,39 +1,38 @@
 """The engine: requests in, tokens out, round by round.
 
-A minimal one: requests of a call wait in order for one of `max_batch` slots and for memory, and
-those that run share every round. Calls of several threads queue; streams take their rounds in
-between.
+Requests of all calls and threads share rounds: `scheduler.py` says who runs, `driver.py` who takes
+the turns. What this module does not know: how either is done.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from forerun.decode import Generation, decode_round
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
-from forerun.engine.choices import AUTO, check_verifier, checked_num_draft
-from forerun.engine.request import (
-    Completion,
-    Prompt,
-    Request,
-    close_generation,
-    completion,
-    make_request,
-    open_generation,
-    refused,
-)
-from forerun.engine.stream import Progress, Stream
-from forerun.errors import CacheError, CapabilityError, ForerunError, OptionError
+from forerun.drafters.lookup import number
+from forerun.engine.choices import AUTO, check_verifier, checked_num_draft, choose_verifier
+from forerun.engine.driver import Driver
+from forerun.engine.job import Job
+from forerun.engine.request import Completion, Prompt, Request, make_request
+from forerun.engine.scheduler import Scheduler
+from forerun.engine.stream import Stream
+from forerun.errors import CapabilityError, EngineClosedError, OptionError, OverloadedError
 from forerun.models.base import Model
 from forerun.pace import Costs, checked_costs
-from forerun.sampling import SamplingOptions
-from forerun.trace import Round
+from forerun.sampling import SamplingOptions, is_whole
+
+CLOSED = "this engine is closed"
+DRAINING = "this engine drains: it takes no more requests"
+
+Listener = Callable[[Stream], None]
+"""Called by the thread that takes the turns, so it must return at once."""
 
 
 class EngineOptions(SamplingOptions, total=False):
@@ -43,6 +42,17 @@ class EngineOptions(SamplingOptions, total=False):
     num_draft: int | Literal["auto"]
     logprobs: int | None
     prompt_logprobs: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What an engine is at, counted at one moment."""
+
+    running: int  # requests that share rounds
+    reading: int  # requests whose prompt is being read
+    waiting: int  # requests that have no slot
+    cache_bytes: int  # of cached keys and values; 0 where the model does not say
+    max_memory: int | None  # bytes the caches may take; None: no limit
 
 
 class Engine:
@@ -56,6 +66,7 @@ class Engine:
                 passes cost: they are measured before the first request that drafts, which takes a
                 second or two for each model, once per machine for models from files
     max_batch   most requests that share a round
+    max_waiting most requests that wait for a place in one; None: any number
     trace_heads record in each trace the likeliest tokens of the law behind the round's last draw
     costs       `Costs`, or seconds of a pass over 1, 2, … rows, instead of measuring them
     cache       folder forerun keeps measured costs in; None: the user's cache folder
@@ -76,6 +87,7 @@ class Engine:
         trace_heads: bool = False,
         costs: Costs | Sequence[float] | None = None,
         cache: Path | None = None,
+        max_waiting: int | None = None,
     ) -> None:
         if not isinstance(target, Model):
             raise OptionError(
@@ -92,12 +104,23 @@ class Engine:
         self.trace_heads = trace_heads
         self._costs = None if costs is None else checked_costs(costs)
         self._cache = cache
-        self._turn = threading.RLock()  # one call at a time
-        self._lock = threading.Lock()  # one round at a time
-        self._owner: int | None = None  # thread of the round that runs
-        self._left: deque[Generation] = deque()  # of calls that were left; slots to be closed
-        self._full = False  # a request found no memory, and no slot was closed since
+        if max_waiting is not None and not (is_whole(max_waiting) and max_waiting >= 0):
+            raise OptionError(
+                f"max_waiting must be a whole number of at least 0, or None, not {max_waiting!r}"
+            )
+        self.max_waiting = max_waiting
+        self._entry = threading.Lock()  # one call at a time is let in
+        self._numbers = itertools.count()
         self._closed = False
+        self._draining = False
+        self._scheduler = Scheduler(
+            target,
+            self.drafter,
+            max_batch=max_batch,
+            costs=self._measured,
+            heads=trace_heads,
+        )
+        self._driver = Driver(self._scheduler)
         self._check()
 
     def _check(self) -> None:
@@ -141,32 +164,99 @@ class Engine:
         if len(each) != len(prompts):
             raise OptionError(f"{len(prompts)} prompts but {len(each)} params: give one for each")
         requests = [self._request(i, *pair) for i, pair in enumerate(zip(prompts, each))]
-        traces: list[list[Round]] = [[] for _ in requests]
-        done: dict[int, Completion] = {}
-        with self._turn, closing(self._run(requests)) as progress:
-            for request, g, record in progress:
-                if isinstance(g, ForerunError):
-                    done[request.index] = refused(request, g, self.drafter)
-                    continue
-                if record is not None:
-                    traces[request.index].append(record)
-                if g.finish_reason is not None:
-                    done[request.index] = completion(request, g, traces[request.index])
-        return [done[i] for i in range(len(requests))]
+        return self._finished(self._submit(requests))
+
+    def generate_choices(
+        self, prompt: Prompt, n: int, **options: Unpack[EngineOptions]
+    ) -> list[Completion]:
+        """Complete one prompt `n` times, from one reading of it: completions 0 to n − 1 of the
+        seed, of which the first is what `generate` gives. A run-time error is in its `done.error`.
+        """
+        return self._finished(self.submit_choices(prompt, n, **options))
 
     def stream(self, prompt: Prompt, **options: Unpack[EngineOptions]) -> Stream:
         """Complete one prompt, a piece per round. The request is checked before this returns."""
-        request = self._request(0, prompt, options)
-        return Stream(request, self._run([request]), self.drafter)
+        return self.submit(prompt, **options)
+
+    def submit(
+        self,
+        prompt: Prompt,
+        *,
+        listener: Listener | None = None,
+        tenant: str = "",
+        deadline: float | None = None,
+        **options: Unpack[EngineOptions],
+    ) -> Stream:
+        """Check a request and queue it; nothing is waited for.
+
+        listener  called after each round that brought something and at the end, by whoever takes
+                  the turns: it must return at once. The engine then keeps the stream until its end,
+                  so that only `cancel` ends it early; without one, dropping the stream does
+        tenant    whose request it is: prompts and texts kept from one tenant's serve no other's
+        deadline  seconds from now, after which it ends as "cancelled", with what it has
+
+        Raises what is wrong with the request; EngineClosedError, OverloadedError.
+        """
+        request = self._request(0, prompt, options, tenant=tenant)
+        return self._submit([request], listener, deadline)[0]
+
+    def submit_choices(
+        self,
+        prompt: Prompt,
+        n: int,
+        *,
+        listener: Listener | None = None,
+        tenant: str = "",
+        deadline: float | None = None,
+        **options: Unpack[EngineOptions],
+    ) -> list[Stream]:
+        """As `submit`, for completions 0 to n − 1 of one seed; a fresh one where none is given."""
+        if not is_whole(n) or n < 1:
+            raise OptionError(f"n must be a whole number of at least 1, not {n!r}")
+        first = self._request(0, prompt, options, tenant=tenant)
+        requests = [replace(first, index=i, choice=i) for i in range(n)]
+        return self._submit(requests, listener, deadline)
 
     def costs(self) -> Costs:
         """What passes cost; measured now if they were not yet. No round runs meanwhile."""
-        with self._lock:
+        with self._driver.alone():
             return self._measured()
 
+    # ------------------------------------------------------------------ who takes the turns
+
+    def start(self) -> None:
+        """From now on a thread of the engine's own takes the turns, as requests arrive."""
+        if self._closed:
+            raise EngineClosedError(CLOSED)
+        self._driver.start()
+
+    def turn(self) -> bool:
+        """Take one turn in this thread; False where there was nothing to do."""
+        return self._driver.turn()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Take no more requests, and wait for those that are there, `timeout` seconds at most.
+        Whether all have ended."""
+        with self._entry:
+            self._draining = True
+        return self._driver.until(lambda: self._scheduler.idle, timeout)
+
     def close(self) -> None:
-        """Refuse further calls. Models are the caller's and stay as they are."""
-        self._closed = True
+        """Refuse further calls, and cancel what is there. Models are the caller's and stay."""
+        with self._entry:
+            self._closed = True
+        self._driver.close()
+
+    def status(self) -> Status:
+        """Counts of this moment."""
+        scheduler = self._scheduler
+        return Status(
+            running=scheduler.decoding,
+            reading=scheduler.reading,
+            waiting=scheduler.waiting,
+            cache_bytes=scheduler.cache_bytes,
+            max_memory=getattr(self.target, "max_memory", None),
+        )
 
     def __enter__(self) -> Engine:
         return self
@@ -174,11 +264,10 @@ class Engine:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------------ the loop
+    # ------------------------------------------------------------------ into the queue
 
-    def _request(self, index: int, prompt: Prompt, options: Any) -> Request:
-        if self._closed:
-            raise OptionError("this engine is closed")
+    def _request(self, index: int, prompt: Prompt, options: Any, *, tenant: str = "") -> Request:
+        self._check_open()
         if not isinstance(options, Mapping | None):
             raise OptionError(f"params takes a dict of keywords for each prompt, not {options!r}")
         return make_request(
@@ -187,95 +276,61 @@ class Engine:
             prompt,
             options or {},
             index=index,
+            tenant=tenant,
             verifier=self.verifier,
             num_draft=self.num_draft,
         )
 
-    def _run(self, requests: Sequence[Request]) -> Generator[Progress, None, None]:
-        """Rounds until every request has ended; closing the iterator frees what still runs."""
-        waiting = deque(requests)
-        running: dict[int, tuple[Request, Generation]] = {}  # by slot
+    def _check_open(self) -> None:
+        if self._closed or self._draining:
+            raise EngineClosedError(CLOSED if self._closed else DRAINING)
+
+    def _submit(
+        self,
+        requests: Sequence[Request],
+        listener: Listener | None = None,
+        deadline: float | None = None,
+    ) -> list[Stream]:
+        """All of them, or none."""
+        if deadline is not None and not number(deadline) > 0:
+            raise OptionError(f"deadline must be seconds above 0, or None, not {deadline!r}")
+        end = None if deadline is None else self._scheduler.clock() + deadline
+        with self._entry:
+            self._check_open()
+            if self.max_waiting is not None:
+                waiting = self._scheduler.waiting + len(requests) - self._scheduler.free
+                if waiting > self.max_waiting:
+                    raise OverloadedError(
+                        f"{self._scheduler.waiting} requests wait, and at most {self.max_waiting} "
+                        f"may: no room for {len(requests)} more"
+                    )
+            jobs = [
+                Job(
+                    request,
+                    number=next(self._numbers),
+                    verifier=choose_verifier(request.verifier, request.params, self.drafter).name,
+                    deadline=end,
+                )
+                for request in requests
+            ]
+            streams = [Stream(job, self._driver) for job in jobs]
+            if listener is not None:
+                for job, stream in zip(jobs, streams):
+                    job.notify = partial(listener, stream)
+            self._driver.submit(jobs)
+        return streams
+
+    def _finished(self, streams: Sequence[Stream]) -> list[Completion]:
+        """What came of them, once all have ended; an exception leaves none of them behind."""
         try:
-            while waiting or running:
-                if self._owner == threading.get_ident():
-                    raise OptionError("a processor or drafter cannot call the engine it runs in")
-                with self._lock:
-                    self._owner = threading.get_ident()
-                    try:
-                        progress = self._round(waiting, running)
-                    finally:
-                        self._owner = None
-                self._sweep()
-                yield from progress
+            for stream in streams:
+                stream.wait()
         finally:
-            self._left.extend(g for _, g in running.values())
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Close the slots of calls that were left early.
-
-        A dropped stream is closed by whoever collects garbage, maybe by this thread in the middle
-        of a round of its own. So never wait for the lock: who holds it sweeps after its round.
-        """
-        while self._left and self._lock.acquire(blocking=False):
-            try:
-                while self._left:
-                    self._close(self._left.popleft())
-            finally:
-                self._lock.release()
-
-    def _close(self, g: Generation) -> None:
-        close_generation(g, self.target, self.drafter)
-        self._full = False
-
-    def _round(
-        self, waiting: deque[Request], running: dict[int, tuple[Request, Generation]]
-    ) -> list[Progress]:
-        self._retire(running)  # those cancelled between rounds
-        progress: list[Progress] = []
-        while waiting and len(running) < self.max_batch and not (self._full and running):
-            error = self._admit(waiting[0], running)
-            if error is not None and running:
-                break  # there is no memory until others have ended
-            request = waiting.popleft()
-            if error is not None:
-                progress.append((request, error, None))
-        batch = [g for _, g in running.values() if g.finish_reason is None]
-        try:
-            records = (
-                decode_round(batch, self.target, self.drafter, heads=self.trace_heads)
-                if batch
-                else []
-            )
-        except ForerunError as error:  # the pass itself failed: nobody can go on
-            for g in batch:
-                g.fail(error)
-            records = []
-        by_request = {record.request: record for record in records}
-        progress += [(request, g, by_request.get(request.index)) for request, g in running.values()]
-        self._retire(running)
-        return progress
+            for stream in streams:
+                stream.cancel()
+        return [stream.done for stream in streams if stream.done is not None]
 
     def _measured(self) -> Costs:
         if self._costs is None:
             self._costs = Costs.measured(self.target, self.drafter, self._cache)
         return self._costs
-
-    def _admit(
-        self, request: Request, running: dict[int, tuple[Request, Generation]]
-    ) -> CacheError | None:
-        """Open a slot and read the prompt; the error where there is no memory for it."""
-        try:
-            costs = self._measured() if request.num_draft is None else None
-            g = open_generation(self.target, self.drafter, request, costs=costs)
-        except CacheError as error:
-            self._full = True
-            return error
-        running[g.slot] = (request, g)
-        return None
-
-    def _retire(self, running: dict[int, tuple[Request, Generation]]) -> None:
-        for slot, (_, g) in list(running.items()):
-            if g.finish_reason is not None:
-                del running[slot]
-                self._close(g)

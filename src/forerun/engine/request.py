@@ -29,18 +29,22 @@ from forerun.reading import read_prompt
 from forerun.sampling import SamplingParams, is_whole
 from forerun.trace import Kind, Round, Stats, stats
 
+NO_SLOT = -1
+
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """Text, token ids, or chat messages ({"role": …, "content": …})."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One request, checked: what `open_generation` needs to put it into a slot."""
+    """One request, checked: all that is needed to put it into a slot."""
 
     index: int  # in its call
     prompt: tuple[int, ...]
     params: SamplingParams  # with the model's eos
     seed: int  # the request's own, or a fresh one
+    choice: int = 0  # which completion of the seed
+    tenant: str = ""  # whose it is: what is remembered of one tenant's requests serves no other
     verifier: str
     num_draft: int | None  # None: control chooses it by what passes cost
     logprobs: int | None = None
@@ -57,6 +61,7 @@ class Completion:
     finish_reason: FinishReason
     prompt: tuple[int, ...]  # token ids that were read
     seed: int  # repeats this output where the verifier is `coupled` or γ is fixed
+    choice: int = 0  # which completion of the seed it is
     verifier: str
     trace: tuple[Round, ...]
     logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
@@ -161,6 +166,7 @@ def make_request(
     options: Mapping[str, Any],
     *,
     index: int = 0,
+    tenant: str = "",
     verifier: str = AUTO,
     num_draft: int | str = AUTO,
 ) -> Request:
@@ -190,12 +196,65 @@ def make_request(
         prompt=ids,
         params=params,
         seed=fresh_seed() if params.seed is None else params.seed,
+        tenant=tenant,
         verifier=verifier,
         num_draft=0 if drafter is None else gamma,
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
         continuing=not _is_chat(prompt) and _has_text(target, ids),
     )
+
+
+def new_generation(
+    target: Model,
+    drafter: Drafter | None,
+    request: Request,
+    draws: Draws | None = None,
+    costs: Costs | None = None,
+) -> Generation:
+    """The request's state before its first round; it has no slot yet.
+
+    `costs` are needed where γ is chosen by them: `num_draft` None.
+    """
+    params, prompt = request.params, request.prompt
+    tokenizer = target.tokenizer
+    return Generation(
+        request=request.index,
+        slot=NO_SLOT,
+        ids=list(prompt),
+        prompt_length=len(prompt),
+        limit=limit(target, request),
+        params=params,
+        verifier=choose_verifier(request.verifier, params, drafter),
+        draws=KeyedDraws(request.seed, request.choice) if draws is None else draws,
+        control=choose_control(request.num_draft, costs),
+        follower=None
+        if tokenizer is None
+        else TextFollower(
+            tokenizer.stream(continuing=request.continuing), params.stop, params.end_ids
+        ),
+        logprobs=request.logprobs,
+        prompt_logprobs=request.prompt_logprobs,
+    )
+
+
+def limit(target: Model, request: Request) -> int:
+    """Length of prompt and output at which the budget or the context ends."""
+    longest = len(request.prompt) + request.params.max_tokens
+    return longest if target.context is None else min(longest, target.context)
+
+
+def begin_decoding(g: Generation, request: Request, drafter: Drafter | None) -> None:
+    """A request's text is read: tell the drafter its prompt and, on resuming, its output."""
+    if g.finish_reason is None and len(g.ids) >= g.limit:  # no tokens were asked for
+        g.finish_reason = "length"
+    if drafter is None:
+        return
+    # memory of earlier requests may hold this seed's own text, which knows its coins
+    recall = request.params.seed is None or g.verifier.races
+    drafter.begin(g.slot, request.prompt, recall=recall)
+    if g.output:
+        drafter.observe(g.slot, g.output)
 
 
 def open_generation(
@@ -207,38 +266,13 @@ def open_generation(
 ) -> Generation:
     """Put a request into a slot of the target, read its prompt, and tell the drafter.
 
-    `costs` are needed where γ is chosen by them: `num_draft` None. CacheError where there is no
-    memory for it; then nothing is left open.
+    CacheError where there is no memory for it; then nothing is left open.
     """
-    params, prompt = request.params, request.prompt
-    chosen = choose_verifier(request.verifier, params, drafter)
-    limit = len(prompt) + params.max_tokens
-    tokenizer = target.tokenizer
-    g = Generation(
-        request=request.index,
-        slot=target.open(),
-        ids=list(prompt),
-        prompt_length=len(prompt),
-        limit=limit if target.context is None else min(limit, target.context),
-        params=params,
-        verifier=chosen,
-        draws=KeyedDraws(request.seed) if draws is None else draws,
-        control=choose_control(request.num_draft, costs),
-        follower=None
-        if tokenizer is None
-        else TextFollower(
-            tokenizer.stream(continuing=request.continuing), params.stop, params.end_ids
-        ),
-        logprobs=request.logprobs,
-        prompt_logprobs=request.prompt_logprobs,
-    )
+    g = new_generation(target, drafter, request, draws, costs)
+    g.slot = target.open()
     try:
         read_prompt(g, target)
-        if params.max_tokens == 0 and g.finish_reason is None:
-            g.finish_reason = "length"
-        if drafter is not None:
-            # memory of earlier requests may hold this seed's own text, which knows its coins
-            drafter.begin(g.slot, prompt, recall=params.seed is None or chosen.races)
+        begin_decoding(g, request, drafter)
     except BaseException:
         target.close(g.slot)
         raise
@@ -252,31 +286,27 @@ def close_generation(g: Generation, target: Model, drafter: Drafter | None) -> N
         drafter.end(g.slot)
 
 
-def refused(request: Request, error: ForerunError, drafter: Drafter | None) -> Completion:
-    """What comes of a request that never got a slot."""
-    return Completion(
-        text="",
-        tokens=(),
-        finish_reason="error",
-        prompt=request.prompt,
-        seed=request.seed,
-        verifier=choose_verifier(request.verifier, request.params, drafter).name,
-        trace=(),
-        error=error,
-    )
-
-
-def completion(request: Request, g: Generation, trace: Sequence[Round]) -> Completion:
-    follower = g.follower
+def completion(
+    request: Request,
+    g: Generation | None,
+    trace: Sequence[Round],
+    *,
+    verifier: str,
+    reason: FinishReason,
+    error: ForerunError | None,
+) -> Completion:
+    """What came of a request; no generation for one that never began."""
+    follower = None if g is None else g.follower
     return Completion(
         text=follower.text if isinstance(follower, TextFollower) else "",
-        tokens=tuple(g.output),
-        finish_reason=g.finish_reason or "cancelled",
+        tokens=() if g is None else tuple(g.output),
+        finish_reason=reason,
         prompt=request.prompt,
         seed=request.seed,
-        verifier=g.verifier.name,
+        choice=request.choice,
+        verifier=verifier,
         trace=tuple(trace),
-        logprobs=None if g.logprobs is None else tuple(g.found),
-        prompt_logprobs=None if g.prompt_logprobs is None else (None, *g.prompt_found),
-        error=g.error,
+        logprobs=None if request.logprobs is None else () if g is None else tuple(g.found),
+        prompt_logprobs=None if g is None or g.prompt_logprobs is None else (None, *g.prompt_found),
+        error=error,
     )

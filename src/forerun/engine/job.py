@@ -1,0 +1,105 @@
+"""A request on its way: queued, in a slot, ended; and what it has brought so far.
+
+The scheduler moves it; a stream hands out its pieces. All fields but `cancelled` are written by
+whoever takes the turn; `pieces` may be taken from by another thread meanwhile, and `done` is the
+last thing to be set.
+
+What this module does not know: models, slots' memory, threads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from forerun.decode import FinishReason, Generation
+from forerun.engine.request import Completion, Piece, Request, completion
+from forerun.engine.stops import TextFollower
+from forerun.errors import ForerunError
+from forerun.trace import Kind, Round
+
+
+class Job:
+    """One request and its state.
+
+    request   checked
+    number    rises with each arrival; the lowest goes first
+    verifier  name of the one that was chosen, for a request that never begins
+    deadline  the scheduler's clock at which it ends; None: never
+    notify    called after each round that brought something, and at the end
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        number: int,
+        verifier: str,
+        deadline: float | None = None,
+        notify: Callable[[], None] | None = None,
+    ) -> None:
+        self.request = request
+        self.number = number
+        self.verifier = verifier
+        self.deadline = deadline
+        self.notify = notify
+        self.generation: Generation | None = None  # once it was admitted; kept if preempted
+        self.drafting = False  # the drafter knows its slot
+        self.cancelled = False
+        self.pieces: deque[Piece] = deque()  # not handed out yet
+        self.done: Completion | None = None
+        self._trace: list[Round] = []
+        self._kinds: list[Kind] = []  # by token
+        self._shown = 0  # characters in pieces
+        self._token = 0  # the token whose text comes next
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and output so far."""
+        return len(self.request.prompt) if self.generation is None else len(self.generation.ids)
+
+    def deliver(self, record: Round) -> None:
+        """What a round brought."""
+        self._trace.append(record)
+        self._kinds += record.kinds
+        parts = self._new_parts()
+        self.pieces.append(
+            Piece(
+                text="".join(text for text, _ in parts),
+                tokens=record.tokens,
+                kinds=record.kinds,
+                parts=parts,
+                logprobs=record.logprobs,
+                round=record,
+            )
+        )
+
+    def finish(self, reason: FinishReason, error: ForerunError | None = None) -> None:
+        """It has ended; its slot is closed."""
+        if self.generation is not None:
+            self.generation.finish_reason, self.generation.error = reason, error
+        self.done = completion(
+            self.request,
+            self.generation,
+            self._trace,
+            verifier=self.verifier,
+            reason=reason,
+            error=error,
+        )
+
+    def _new_parts(self) -> tuple[tuple[str, Kind], ...]:
+        """Text that became showable, split by the token that completed it."""
+        g = self.generation
+        if g is None or not isinstance(g.follower, TextFollower):
+            return ()
+        follower = g.follower
+        upto = len(follower.text) if g.finish_reason is not None else follower.showable()
+        parts: list[tuple[str, Kind]] = []
+        while self._shown < upto:
+            end = min(follower.ends[self._token], upto)
+            if self._shown < end:
+                parts.append((follower.text[self._shown : end], self._kinds[self._token]))
+                self._shown = end
+            if end < upto:
+                self._token += 1
+        return tuple(parts)

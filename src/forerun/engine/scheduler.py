@@ -1,0 +1,274 @@
+"""Who runs: requests join and leave between rounds.
+
+    turn:  retire -> admit -> read a chunk of prompts -> one round for all that decode -> retire
+
+Requests wait in the order they came, for one of `max_batch` slots and for memory. Where memory runs
+out, the youngest leaves its slot and waits at the head of the queue; its state (ids, round, draws,
+control, text) stays, and it goes on once its ids are read again. So what each writes does not
+depend on the others.
+
+A bug, or an interrupt, in the middle of a turn leaves models and drafter in no known state: every
+request that had a slot ends in error, those that wait do not notice.
+
+What this module does not know: threads (`driver.py`), streams, where requests come from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from time import monotonic
+
+from forerun.decode import FinishReason, Generation, decode_round
+from forerun.drafters.base import Drafter
+from forerun.engine.job import Job
+from forerun.engine.prompt_pace import PromptPace
+from forerun.engine.request import begin_decoding, new_generation
+from forerun.errors import CacheError, ForerunError, RoundError
+from forerun.models.base import Model
+from forerun.pace import Costs
+from forerun.reading import read_prompts, unread
+
+log = logging.getLogger("forerun")
+
+
+class Scheduler:
+    """Takes turns for `Job`s. Jobs come by `arrived` and leave by `left`, from any thread; the rest
+    is called by one thread at a time."""
+
+    def __init__(
+        self,
+        target: Model,
+        drafter: Drafter | None,
+        *,
+        max_batch: int,
+        costs: Callable[[], Costs],
+        heads: bool = False,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._target, self._drafter = target, drafter
+        self._max_batch, self._costs, self._heads = max_batch, costs, heads
+        self.clock = clock
+        self.arrived: deque[Job] = deque()
+        self.left: deque[Job] = deque()  # to be ended
+        self.closed = False  # all are to be ended
+        self.cache_bytes = 0  # after the last turn
+        self._waiting: deque[Job] = deque()
+        self._reading: list[Job] = []
+        self._decoding: list[Job] = []
+        self._pace = PromptPace()
+        self._full = False  # a request found no memory, and none has ended since
+
+    # ------------------------------------------------------------------ seen from any thread
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting) + len(self.arrived)
+
+    @property
+    def reading(self) -> int:
+        return len(self._reading)
+
+    @property
+    def decoding(self) -> int:
+        return len(self._decoding)
+
+    @property
+    def free(self) -> int:
+        """Requests that could be admitted now, as far as is known."""
+        held = self.reading + self.decoding
+        return 0 if self._full and held else max(self._max_batch - held, 0)
+
+    @property
+    def idle(self) -> bool:
+        return not (self.waiting or self.reading or self.decoding)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether `retire` has something to do."""
+        return bool(self.left) or (self.closed and not self.idle)
+
+    # ------------------------------------------------------------------ turns
+
+    def turn(self) -> bool:
+        """One turn; False where there was nothing to do."""
+        if self.idle:
+            return False
+        try:
+            self.retire()
+            self._admit()
+            self._read()
+            self._round()
+            self.retire()
+        except BaseException as error:
+            self._abort(error)
+            raise
+        return True
+
+    def retire(self) -> None:
+        """End what was cancelled, and what is past its deadline."""
+        while self.arrived:
+            self._waiting.append(self.arrived.popleft())
+        if self.closed:
+            self.left.extend(self._all())
+        while self.left:
+            self._end(self.left.popleft(), "cancelled")
+        timed = [job for job in self._all() if job.deadline is not None]
+        if timed:
+            now = self.clock()
+            for job in timed:
+                if job.deadline is not None and now >= job.deadline:
+                    self._end(job, "cancelled")
+        self.cache_bytes = getattr(self._target, "cache_bytes", 0)
+
+    def _all(self) -> Iterable[Job]:
+        return (*self._waiting, *self._reading, *self._decoding)
+
+    @property
+    def _holders(self) -> list[Job]:
+        """Those that have a slot."""
+        return [*self._reading, *self._decoding]
+
+    # ------------------------------------------------------------------ admission
+
+    def _admit(self) -> None:
+        while self._waiting and self.free:
+            job = self._waiting[0]
+            try:
+                self._open(job)
+            except CacheError as error:
+                if self._holders:  # there is no memory until others have ended
+                    self._full = True
+                    return
+                self._end(job, "error", error)
+                continue
+            self._waiting.popleft()
+            self._reading.append(job)
+
+    def _open(self, job: Job) -> None:
+        if job.generation is None:
+            costs = self._costs() if job.request.num_draft is None else None
+            job.generation = new_generation(self._target, self._drafter, job.request, costs=costs)
+        job.generation.slot = self._target.open()
+
+    # ------------------------------------------------------------------ reading
+
+    def _read(self) -> None:
+        """One pass over the texts that are not cached yet; those that now are begin to decode."""
+        while self._reading:
+            began, most = self.clock(), self._pace.tokens(decoding=bool(self._decoding))
+            try:
+                count = read_prompts(generations(self._reading), self._target, most)
+            except CacheError as error:
+                self._make_room(self._reading, error)
+                continue
+            self._pace.read(count, self.clock() - began)
+            self._reading.append(self._reading.pop(0))  # another comes first in the next pass
+            break
+        for job in list(self._reading):
+            (g,) = generations([job])
+            if not unread(g, self._target):
+                self._begin(job, g)
+
+    def _begin(self, job: Job, g: Generation) -> None:
+        """Its text is read: from now on it decodes, unless that was all."""
+        try:
+            if g.finish_reason is None:
+                begin_decoding(g, job.request, self._drafter)
+                job.drafting = True
+        except ForerunError as error:
+            g.fail(error)
+        if g.finish_reason is not None:
+            self._end(job, g.finish_reason, g.error)
+            return
+        self._reading.remove(job)
+        self._decoding.append(job)
+
+    # ------------------------------------------------------------------ the round
+
+    def _round(self) -> None:
+        while self._decoding:
+            batch = generations(self._decoding)
+            lengths, began = [len(g.ids) for g in batch], self.clock()
+            try:
+                records = iter(decode_round(batch, self._target, self._drafter, heads=self._heads))
+            except CacheError as error:
+                if [len(g.ids) for g in batch] != lengths:  # not the pass, but what came after it
+                    return self._fail(error)
+                for g in batch:
+                    g.round += 1  # this one's randomness was looked at
+                self._make_room(self._holders, error)
+                continue
+            except ForerunError as error:
+                return self._fail(error)
+            self._pace.decoded(self.clock() - began)
+            for job, g in zip(list(self._decoding), batch):
+                if g.error is None:
+                    job.deliver(next(records))
+                if g.finish_reason is not None:
+                    self._end(job, g.finish_reason, g.error)
+                elif job.notify is not None:
+                    self._notify(job)
+            return None
+
+    def _fail(self, error: ForerunError) -> None:
+        """The round itself failed: none of those that shared it can go on."""
+        for job in list(self._decoding):
+            self._end(job, "error", error)
+
+    # ------------------------------------------------------------------ leaving
+
+    def _make_room(self, among: Sequence[Job], error: CacheError) -> None:
+        """Send the youngest of these back to the queue. One that is alone has failed."""
+        youngest = max(among, key=lambda job: job.number)
+        if len(self._holders) == 1:
+            self._end(youngest, "error", error)
+            return
+        self._close(youngest)
+        self._waiting.appendleft(youngest)
+        self._full = True
+
+    def _end(self, job: Job, reason: FinishReason, error: ForerunError | None = None) -> None:
+        if job.done is not None:
+            return
+        if job in self._waiting:
+            self._waiting.remove(job)
+        else:
+            self._close(job)
+            self._full = False
+        job.finish(reason, error)
+        self._notify(job)
+        job.notify = None
+
+    def _close(self, job: Job) -> None:
+        """Free its slot on both sides."""
+        g, drafting, job.drafting = job.generation, job.drafting, False
+        for among in (self._reading, self._decoding):
+            if job in among:
+                among.remove(job)
+                assert g is not None
+                self._target.close(g.slot)
+        if drafting and self._drafter is not None:
+            assert g is not None
+            self._drafter.end(g.slot)
+
+    def _abort(self, error: BaseException) -> None:
+        said = RoundError(f"a round broke off: {type(error).__name__}: {error}")
+        for job in self._holders:
+            with suppress(Exception):  # whatever broke may break again
+                self._close(job)
+            self._end(job, "error", said)
+
+    def _notify(self, job: Job) -> None:
+        if job.notify is not None:
+            try:
+                job.notify()
+            except Exception:
+                log.exception("a listener failed")
+
+
+def generations(jobs: Sequence[Job]) -> list[Generation]:
+    """Of jobs that were admitted."""
+    return [job.generation for job in jobs if job.generation is not None]
