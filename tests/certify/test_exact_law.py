@@ -104,8 +104,8 @@ def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
         return found
 
     class Following(ModelDrafter):
-        def begin(self, slot, prompt, *, recall=True):
-            super().begin(slot, prompt, recall=recall)
+        def begin(self, slot, prompt, **options):
+            super().begin(slot, prompt, **options)
             self.texts = {slot: list(prompt)}
 
         def observe(self, slot, committed):

@@ -259,6 +259,24 @@ class DrafterContract:
                 drafter.observe(0, committed)
                 output += committed
 
+    def test_other_tenants_requests_change_nothing(self) -> None:
+        """A request finds what it would find with no requests before it but its tenant's own."""
+        rows = texts(20)
+        for others in ("b", ""):
+            drafter = self.make()
+            for prompt, output in rows:
+                drafter.begin(0, prompt, tenant=others)
+                drafter.observe(0, output)
+                drafter.end(0)
+            for number, (prompt, output) in enumerate(rows):
+                fresh = self.make()
+                for one in (drafter, fresh):
+                    one.begin(0, prompt, tenant=f"a{number}")
+                    one.observe(0, output)
+                request = ask(0, prompt, output)
+                assert same(drafter.propose([request])[0], fresh.propose([request])[0])
+                drafter.end(0)
+
     def test_without_recall(self) -> None:
         for prompt, output in texts(10):
             drafter = self.make()

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, SuffixDrafter
-from forerun.drafters.base import outlook, parts
+from forerun.drafters.base import begin, outlook, parts
 from forerun.errors import OptionError, VocabularyError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.token_tree import Drawn
@@ -126,3 +126,25 @@ def test_a_slot_that_one_of_them_refuses_is_left_by_all():
         drafter.begin(0, [0, 1])
     busy.end(0)
     drafter.begin(0, [0, 1])
+
+
+class WithoutTenants(NgramDrafter):
+    """As drafters were written before there were tenants; this one notes what it was told."""
+
+    def begin(self, slot, prompt, *, recall=True):
+        super().begin(slot, prompt, recall=recall)
+        self.recall = recall
+
+
+@pytest.mark.parametrize("recall", [True, False])
+@pytest.mark.parametrize("tenant", ["", "a"])
+def test_tenants_reach_those_that_know_them(recall, tenant):
+    """One that does not may have memory, so that it is to recall nothing for a tenant."""
+    memory, old = SuffixDrafter(memory_bytes=1 << 16), WithoutTenants()
+    drafter = HybridDrafter([memory, old])
+    begin(drafter, 0, [0, 1], recall=recall, tenant=tenant)
+    assert old.recall is (recall and tenant == "")
+    drafter.end(0)
+    assert [len(memory.memory.texts(name)) for name in ("", "a")] == [tenant == "", tenant == "a"]
+    begin(old, 1, [0, 1], recall=recall, tenant=tenant)
+    assert old.recall is (recall and tenant == "")

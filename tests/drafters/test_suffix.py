@@ -82,6 +82,19 @@ def test_without_recall_the_memory_is_not_consulted() -> None:
     assert guess(drafter, 1, [10, 11, 12], 1) == [30], "but its text is there for others"
 
 
+def test_a_text_is_recalled_for_its_tenant_alone() -> None:
+    drafter = SuffixDrafter(memory_bytes=1 << 20)
+    drafter.begin(0, OLD, tenant="a")
+    drafter.end(0)
+    prompt = [1, 10, 11, 12]
+    for tenant, guessed in [("a", OLD[3:]), ("b", []), ("", [])]:
+        drafter.begin(0, prompt, tenant=tenant)
+        assert guess(drafter, 0, prompt) == guessed
+        drafter.end(0)
+    drafter.begin(0, prompt, tenant="a", recall=False)
+    assert guess(drafter, 0, prompt) == []
+
+
 def test_others_progress_changes_nothing() -> None:
     """A request sees the memory as it was when it began."""
     drafter = SuffixDrafter(memory_bytes=1 << 20)

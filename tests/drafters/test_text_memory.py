@@ -90,6 +90,24 @@ def test_equal_histories_give_equal_pickles() -> None:
     assert pickle.dumps(pickle.loads(pickle.dumps(memory))) == pickle.dumps(memory)
 
 
+def test_tenants_share_the_limit_and_nothing_else() -> None:
+    memory = TextMemory(3 * RememberedText.size(20))
+    memory.add(numbered(0), "a")
+    memory.add(numbered(100), "b")
+    memory.add(numbered(0), "b")  # the same text, kept for each of them
+    assert [len(memory.texts(tenant)) for tenant in ("a", "b", "")] == [1, 2, 0]
+    assert memory.bytes == 3 * RememberedText.size(20)
+    memory.add(numbered(100), "b")
+    memory.add(numbered(200), "b")
+    assert [len(memory.texts(tenant)) for tenant in ("a", "b")] == [0, 3], "a's was the oldest"
+    again = TextMemory(3 * RememberedText.size(20))
+    again.add(numbered(0), "a")
+    again.add(numbered(100), "a")
+    again.add(numbered(200), "a")
+    again.add(numbered(0), "b")  # pushes out a's, and uses none of them
+    assert [text.tokens[0] for text in again.texts("a")] == [200, 100]
+
+
 rows = st.lists(st.integers(0, 2), min_size=GRAM, max_size=20)
 
 

@@ -86,7 +86,7 @@ class Guessing:
     def check(self, target):
         pass
 
-    def begin(self, slot, prompt, *, recall=True):
+    def begin(self, slot, prompt, *, recall=True, tenant=""):
         assert slot not in self.slots
         self.slots.add(slot)
         self.recalled.append(recall)

@@ -19,6 +19,7 @@ The contract suite in tests/drafters/contract.py runs once for each drafter.
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -80,9 +81,13 @@ class Drafter(Protocol):
         """Raise (VocabularyError, CapabilityError) if this drafter cannot serve the target."""
         ...
 
-    def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
+    def begin(
+        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
+    ) -> None:
         """A request was admitted. `recall` False: guess from this request alone, not from memory
         of earlier ones (a seeded request's own earlier text would know the coins that judge it).
+        `tenant`: whose it is; memory of other tenants' requests is not looked into, for the time
+        a draft saves would tell what they wrote. A drafter without memory may do without it.
         OptionError where the slot is in use: two engines share the drafter."""
         ...
 
@@ -91,6 +96,16 @@ class Drafter(Protocol):
     def observe(self, slot: int, committed: Sequence[int]) -> None: ...
 
     def end(self, slot: int) -> None: ...
+
+
+def begin(drafter: Drafter, slot: int, prompt: Sequence[int], *, recall: bool, tenant: str) -> None:
+    """`drafter.begin`. One that does not take a `tenant` may remember but does not know whose
+    texts, so that it is not to recall any for a named tenant."""
+    takes = inspect.signature(drafter.begin).parameters.values()
+    if any(one.name == "tenant" or one.kind is one.VAR_KEYWORD for one in takes):
+        drafter.begin(slot, prompt, recall=recall, tenant=tenant)
+    else:
+        drafter.begin(slot, prompt, recall=recall and not tenant)
 
 
 def outlook(drafter: Drafter, slot: int, length: int, most: int) -> Outlook:

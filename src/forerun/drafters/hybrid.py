@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, outlook
+from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, begin, outlook
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.token_tree import NOTHING, Drawn, Proposal
@@ -51,11 +51,13 @@ class HybridDrafter:
         for part in self._drafters:
             part.check(target)
 
-    def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
+    def begin(
+        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
+    ) -> None:
         begun: list[Drafter] = []
         try:
             for part in self._drafters:
-                part.begin(slot, prompt, recall=recall)
+                begin(part, slot, prompt, recall=recall, tenant=tenant)
                 begun.append(part)
         except BaseException:
             for part in begun:

@@ -50,16 +50,19 @@ class LookupDrafter(Generic[R]):
     def __init__(self) -> None:
         self._readers: dict[int, R] = {}
 
-    def reader(self, prompt: Sequence[int], recall: bool) -> R:
-        """A reader that has read `prompt`."""
+    def reader(self, prompt: Sequence[int], recalled: str | None) -> R:
+        """A reader that has read `prompt`. It may look into memory of the tenant `recalled`."""
         raise NotImplementedError
 
     def check(self, target: Model) -> None:
         """Any target will do: its own ids come back to it."""
 
-    def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
+    def begin(
+        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
+    ) -> None:
         refuse_twice(slot, self._readers)
-        self._readers[slot] = self.reader([int(token) for token in prompt], recall)
+        ids = [int(token) for token in prompt]
+        self._readers[slot] = self.reader(ids, tenant if recall else None)
 
     def outlook(self, slot: int, length: int, most: int) -> Outlook:
         chances = tuple(self._readers[slot].chances(most))

@@ -116,7 +116,9 @@ class ModelDrafter:
             )
         self._vocab_size = target.vocab_size
 
-    def begin(self, slot: int, prompt: Sequence[int], *, recall: bool = True) -> None:
+    def begin(
+        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
+    ) -> None:
         refuse_twice(slot, self._slots)
         self._slots[slot] = DraftSlot()
 

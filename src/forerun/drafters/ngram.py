@@ -97,7 +97,7 @@ class NgramDrafter(LookupDrafter[NgramReader]):
             raise OptionError(f"shortest ({shortest}) must be at most longest ({longest})")
         self._longest, self._shortest = longest, shortest
 
-    def reader(self, prompt: Sequence[int], recall: bool) -> NgramReader:
+    def reader(self, prompt: Sequence[int], recalled: str | None) -> NgramReader:
         reader = NgramReader(self._longest, self._shortest)
         reader.read(prompt)
         return reader

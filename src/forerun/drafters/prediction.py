@@ -131,7 +131,7 @@ class PredictionDrafter(LookupDrafter[PredictionReader]):
                 f" {target.vocab_size}: encode it with the target's tokenizer"
             )
 
-    def reader(self, prompt: Sequence[int], recall: bool) -> PredictionReader:
+    def reader(self, prompt: Sequence[int], recalled: str | None) -> PredictionReader:
         return PredictionReader(self._prediction, self._longest)
 
 

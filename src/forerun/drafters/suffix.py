@@ -91,8 +91,9 @@ class SuffixDrafter(LookupDrafter[SuffixReader]):
         drafter.propose([DraftRequest(slot=0, num_draft=2, ...)])   # 4, 1: after 3, 1, 2 came 4, 1
 
     memory_bytes     limit of the memory of earlier requests; 0: none. A remembered token takes
-                     about 200 bytes. A request looks into what was there when it began; one that
-                     began with recall=False into none of it, though its own text is remembered.
+                     about 200 bytes. A request looks into what was there of its own tenant when
+                     it began; one that began with recall=False into none of it, though its own text
+                     is remembered. The limit is one for all tenants.
     max_match        most last tokens that are matched
     draft_factor     at most this many tokens drafted for each token matched
     min_probability  stop before the estimated probability of the whole draft falls below it
@@ -112,6 +113,7 @@ class SuffixDrafter(LookupDrafter[SuffixReader]):
     ) -> None:
         super().__init__()
         self.memory = TextMemory(whole("memory_bytes", memory_bytes, 0))
+        self._tenants: dict[int, str] = {}
         self._max_match = whole("max_match", max_match, 1)
         self._factor = number(draft_factor)
         if not 0 < self._factor < math.inf:
@@ -120,12 +122,18 @@ class SuffixDrafter(LookupDrafter[SuffixReader]):
         if not 0 <= self._least <= 1:
             raise OptionError(f"min_probability must be between 0 and 1, not {min_probability!r}")
 
-    def reader(self, prompt: Sequence[int], recall: bool) -> SuffixReader:
-        texts = self.memory.texts() if recall else ()
+    def begin(
+        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
+    ) -> None:
+        super().begin(slot, prompt, recall=recall, tenant=tenant)
+        self._tenants[slot] = tenant
+
+    def reader(self, prompt: Sequence[int], recalled: str | None) -> SuffixReader:
+        texts = () if recalled is None else self.memory.texts(recalled)
         reader = SuffixReader(texts, self._max_match, self._factor, self._least)
         reader.read(prompt)
         return reader
 
     def end(self, slot: int) -> None:
-        self.memory.add(self._readers[slot].text)
+        self.memory.add(self._readers[slot].text, self._tenants.pop(slot))
         super().end(slot)

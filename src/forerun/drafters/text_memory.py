@@ -1,12 +1,13 @@
 """Finished texts, remembered within a byte limit, for drafters that learn from earlier requests.
 
-    memory.add(text)                      a request is over
-    seen = memory.texts()                 what a new request may look into, fixed for its whole life
+    memory.add(text, tenant)              a request is over
+    seen = memory.texts(tenant)           what a new request may look into, fixed for its whole life
     for token, share in votes(seen, tail): ...
 
 A remembered text never changes, and a request looks only into those that were there when it began:
 what others finish meanwhile changes nothing for it. So the same request drafts the same in any
-company, as long as it begins with the same memory.
+company, as long as it begins with the same memory. It looks into texts of its own tenant alone: the
+time that a draft saves would tell one tenant what another wrote.
 
 The least recently used text goes first. A text is used when a finished one repeats it: a quarter of
 the new text's places, of a sample, are found in it. (Not when a draft was taken from it: that would
@@ -21,6 +22,8 @@ GRAM = 3  # tokens that find a place; shorter matches are not looked for
 DEPTH = 16  # tokens compared before it
 PLACES = 16  # places that vote, the latest first
 SAMPLE = 64  # places of a finished text that tell which texts it repeats
+
+Key = tuple[str, tuple[int, ...]]  # tenant and text
 
 BYTES_PER_TEXT = 1024
 BYTES_PER_TOKEN = 210  # measured with tracemalloc, just after a table grew; 100 to 170 as a rule
@@ -68,37 +71,38 @@ class TextMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
-        self._texts: dict[tuple[int, ...], RememberedText] = {}  # least recently used first
+        self._texts: dict[Key, RememberedText] = {}  # least recently used first
 
-    def texts(self) -> tuple[RememberedText, ...]:
-        """All texts, the most recently used first."""
-        return tuple(reversed(self._texts.values()))
+    def texts(self, tenant: str = "") -> tuple[RememberedText, ...]:
+        """The tenant's texts, the most recently used first."""
+        found = reversed(self._texts.items())
+        return tuple(text for (owner, _), text in found if owner == tenant)
 
-    def add(self, tokens: Sequence[int]) -> None:
+    def add(self, tokens: Sequence[int], tenant: str = "") -> None:
         """Remember a finished text; one that is there already counts as used."""
-        key, size = tuple(tokens), RememberedText.size(len(tokens))
+        key, size = (tenant, tuple(tokens)), RememberedText.size(len(tokens))
         if size > self.limit:
             return
         for used in self._repeated(key):
-            self._texts[used.tokens] = self._texts.pop(used.tokens)
+            self._texts[used] = self._texts.pop(used)
         if known := self._texts.pop(key, None):
-            self._texts[known.tokens] = known
+            self._texts[tenant, known.tokens] = known
             return
         while self.bytes + size > self.limit:
             oldest = next(iter(self._texts))
-            del self._texts[oldest]
-            self.bytes -= RememberedText.size(len(oldest))
-        self._texts[key] = RememberedText(key)
+            self.bytes -= RememberedText.size(len(self._texts.pop(oldest).tokens))
+        self._texts[key] = RememberedText(key[1])
         self.bytes += size
 
-    def _repeated(self, tokens: tuple[int, ...]) -> list[RememberedText]:
-        """Remembered texts that share a quarter of the sampled places of `tokens`."""
+    def _repeated(self, key: Key) -> list[Key]:
+        """The tenant's texts that share a quarter of the sampled places of this one."""
+        tenant, tokens = key
         ends = range(GRAM, len(tokens), max(1, len(tokens) // SAMPLE))
         grams = [tokens[end - GRAM : end] for end in ends]
         return [
-            text
-            for text in self._texts.values()
-            if grams and 4 * sum(gram in text for gram in grams) >= len(grams)
+            (owner, other)
+            for (owner, other), text in self._texts.items()
+            if owner == tenant and grams and 4 * sum(gram in text for gram in grams) >= len(grams)
         ]
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from forerun.decode import FinishReason, Generation
-from forerun.drafters.base import Drafter
+from forerun.drafters.base import Drafter, begin
 from forerun.engine.choices import (
     AUTO,
     STEADY,
@@ -252,7 +252,7 @@ def begin_decoding(g: Generation, request: Request, drafter: Drafter | None) -> 
         return
     # memory of earlier requests may hold this seed's own text, which knows its coins
     recall = request.params.seed is None or g.verifier.races
-    drafter.begin(g.slot, request.prompt, recall=recall)
+    begin(drafter, g.slot, request.prompt, recall=recall, tenant=request.tenant)
     if g.output:
         drafter.observe(g.slot, g.output)
 
