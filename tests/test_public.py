@@ -63,7 +63,7 @@ def test_signatures():
     assert signature(forerun.Stream.wait) == "(self, timeout=None)"
     assert signature(forerun.Stream.cancel) == "(self, *, wait=True)"
     assert signature(forerun.TabularModel) == (
-        "(next_law, vocab_size, eos=None, *, context=None, name='tabular')"
+        "(next_law, vocab_size, eos=None, *, context=None, max_memory=None, name='tabular')"
     )
     assert signature(forerun.certify.exact_law) == (
         "(target, drafter=None, *, verifier='auto', num_draft=4, costs=None, prompt=(0,), "
