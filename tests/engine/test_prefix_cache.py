@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,6 +161,17 @@ def test_a_short_page_stays_where_the_longer_one_does_not_fit():
     assert known(cache, model, "", [1] * 60) == 20
     put(cache, model, "", [1] * 30)
     assert known(cache, model, "", [1] * 60) == 30
+
+
+def test_what_is_not_sound_is_not_kept():
+    class Spoilt(TabularModel):
+        def save(self, slot, start, stop):
+            return dataclasses.replace(super().save(slot, start, stop), sound=stop <= 64)
+
+    model = Spoilt(lambda prefix: [0.25] * 4, 4)
+    cache = PrefixCache(model, PLENTY)
+    put(cache, model, "", [1] * 200)
+    assert known(cache, model, "", [1] * 200) == 64
 
 
 def test_no_bytes_no_pages():

@@ -154,6 +154,18 @@ def test_nan_stays_in_its_slot(seven_is_nan):
     close(rows[0], fresh[:1], 1e-10)
 
 
+def test_copies_with_nan_say_so(seven_is_nan):
+    """A token's NaN spoils all that was read with it, so that it is no one else's."""
+    model = seven_is_nan
+    slot = filled(model, [1, 2])
+    model.extend([Step(slot=slot, tokens=[3, 4, 7], rows=0)])
+    assert model.save(slot, 0, 2).sound
+    assert not model.save(slot, 2, 4).sound
+    model.keep(slot, 2)
+    model.extend([Step(slot=slot, tokens=[3, 4], rows=0)])
+    assert model.save(slot, 0, 4).sound
+
+
 def test_nan_out_of_reach_is_not_forgotten(seven_is_nan):
     """A short pass does not see the NaN behind it; a later one, made long by its company, would."""
     model = seven_is_nan

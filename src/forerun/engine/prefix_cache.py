@@ -136,7 +136,7 @@ class PrefixCache:
             if page is None or same < len(tokens):
                 shorter = page if page is not None and same == len(page.tokens) else None
                 pages = self._model.save(slot, start, start + len(tokens))
-                if above + pages.nbytes > self.max_bytes:
+                if not pages.sound or above + pages.nbytes > self.max_bytes:
                     break
                 page = self._add(node, tokens, pages, shorter)
             above += page.pages.nbytes

@@ -55,12 +55,15 @@ class Pages:
 
     Nothing that happens to slots later changes it. It fits the model that made it, behind the same
     `start` tokens that stood before it there: what a token caches depends on all before it.
+    `sound` False: something in it is not finite, perhaps because of tokens read in the same pass,
+    so that other texts should not get it.
     """
 
     model: Any = field(repr=False)  # that made it
     start: int
     stop: int
     nbytes: int
+    sound: bool = True
     cells: Any = field(repr=False)  # the model's own
 
     def __len__(self) -> int:

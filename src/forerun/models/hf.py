@@ -265,8 +265,14 @@ class HFModel:
         """See `Model`; the copy stays on the devices of the layers."""
         self._slots.check_saved(slot, start, stop)
         cells = self._cache.save(slot, start, stop)
-        nbytes = sum(tensor.nbytes for tensor in cells)
-        return Pages(model=self, start=start, stop=stop, nbytes=nbytes, cells=cells)
+        return Pages(
+            model=self,
+            start=start,
+            stop=stop,
+            nbytes=sum(tensor.nbytes for tensor in cells),
+            sound=all(bool(tensor.isfinite().all()) for tensor in cells),
+            cells=cells,
+        )
 
     @torch.inference_mode()
     def restore(self, slot: int, pages: Pages, count: int) -> None:
