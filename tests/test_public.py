@@ -24,8 +24,8 @@ def signature(function):
 
 def test_exports():
     assert sorted(forerun.__all__) == [
-        "Completion", "Engine", "ForerunError", "Model", "Piece", "SamplingParams", "Step",
-        "Stream", "TabularModel", "certify", "drafters", "errors", "load", "verifiers",
+        "Completion", "Engine", "ForerunError", "Grammar", "Model", "Piece", "SamplingParams",
+        "Step", "Stream", "TabularModel", "certify", "drafters", "errors", "load", "verifiers",
     ]  # fmt: skip
     for name in forerun.__all__:
         assert getattr(forerun, name).__doc__
@@ -70,7 +70,8 @@ def test_signatures():
         "max_tokens, company=(), **sampling)"
     )
     assert (
-        signature(forerun.certify.plain_law) == "(target, *, prompt=(0,), max_tokens, **sampling)"
+        signature(forerun.certify.plain_law)
+        == "(target, *, prompt=(0,), max_tokens, grammar=None, **sampling)"
     )
     assert signature(forerun.certify.total_variation) == "(a, b)"
 
@@ -86,7 +87,7 @@ def test_drafters_signatures():
 
 def test_keywords():
     assert sorted(EngineOptions.__annotations__) == [
-        "banned", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "min_p",
+        "banned", "frequency_penalty", "grammar", "logit_bias", "logprobs", "max_tokens", "min_p",
         "min_tokens", "num_draft", "presence_penalty", "processors", "prompt_logprobs",
         "repetition_penalty", "seed", "stop", "stop_ids", "temperature", "top_k", "top_p",
         "verifier",

@@ -13,6 +13,7 @@ from forerun.errors import ForerunError
 from forerun.models.base import Model, Step
 from forerun.models.tabular import TabularModel
 from forerun.sampling import SamplingParams
+from forerun.text.grammar import Grammar
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ __all__ = [
     "Completion",
     "Engine",
     "ForerunError",
+    "Grammar",
     "Model",
     "Piece",
     "SamplingParams",

@@ -28,7 +28,7 @@ from forerun.numerics.acceptance import draft_mass, mass
 from forerun.numerics.distribution import History, law, point_mass
 from forerun.numerics.logprobs import TokenLogprob, token_logprob
 from forerun.numerics.randomness import Draws, Purpose, fresh_sampler, host, racing_sampler
-from forerun.numerics.token_tree import NOTHING, ROOT, Proposal
+from forerun.numerics.token_tree import NOTHING, ROOT, Drawn, Proposal
 from forerun.sampling import SamplingParams
 from forerun.trace import Drafted, Kind, Round, Times
 from forerun.verifiers.base import Verdict, Verifier
@@ -46,6 +46,19 @@ class Follower(Protocol):
         ...
 
 
+class Constraint(Protocol):
+    """Says what a request's output may be; `text.grammar.Matcher` does."""
+
+    def allowed(self, path: tuple[int, ...]) -> Any:
+        """Mask [V] of the tokens that may follow the drafted `path`; LawError where the path itself
+        may not be."""
+        ...
+
+    def push(self, token: int) -> None:
+        """`token` was committed."""
+        ...
+
+
 @dataclass(kw_only=True)
 class Generation:
     """One request in the loop. Everything the round needs to know about it, and nothing else."""
@@ -60,6 +73,7 @@ class Generation:
     draws: Draws
     control: Control
     follower: Follower | None = None
+    grammar: Constraint | None = None
     logprobs: int | None = None  # how many of the likeliest to name with each token's; None: none
     found: list[TokenLogprob] = field(default_factory=list)  # of the output, where asked for
     prompt_logprobs: int | None = None  # as `logprobs`, of the prompt
@@ -171,6 +185,7 @@ def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None)
         check_proposals(requests, proposals, target.vocab_size)
         for i, proposal in zip(asked, proposals):
             _judgeable(batch[i], proposal)
+            proposal = in_grammar(batch[i], proposal)
             drafts[i] = Draft(plan=plans[i], proposal=proposal, seconds=seconds)
     return drafts
 
@@ -183,8 +198,27 @@ def _request(g: Generation, plan: Plan) -> DraftRequest:
         num_draft=plan.num_draft,
         params=g.params,
         sample=racing_sampler(g.draws) if g.verifier.races else fresh_sampler(g.draws),
+        allowed=None if g.grammar is None else g.grammar.allowed,
         drafter=plan.drafter,
     )
+
+
+def in_grammar(g: Generation, proposal: Proposal) -> Proposal:
+    """A chain up to the first token that the grammar refuses: what follows is of no use.
+
+    That token has p = 0. One that depends on the prefix alone is left out; a sampled one stays, for
+    whether it is judged must not depend on what it is.
+    """
+    if g.grammar is None or not proposal.tree.is_chain:
+        return proposal
+    for i, token in enumerate(proposal.tree.tokens):
+        try:
+            fits = g.grammar.allowed(proposal.tree.tokens[:i])[token]
+        except LawError:  # after an end, or beyond what can be followed
+            return proposal.first(i)
+        if not fits:
+            return proposal.first(i + (proposal.drawn is Drawn.SAMPLED))
+    return proposal
 
 
 def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tuple[Proposal, Laws]:
@@ -201,7 +235,9 @@ def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tu
         ended = bool(path) and path[-1] in end_ids
         try:
             history = History(g.ids, g.prompt_length, path)
-            laws.append(point_mass(path[-1], row) if ended else law(row, g.params, history))
+            allowed = None if g.grammar is None or ended else g.grammar.allowed(path)
+            known = point_mass(path[-1], row) if ended else law(row, g.params, history, allowed)
+            laws.append(known)
         except LawError as error:
             laws.append(located(error, name, g.slot, len(g.ids) + len(path)))
         if tree.is_chain and (ended or isinstance(laws[-1], LawError)):
@@ -240,6 +276,8 @@ def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
     for token in [*accepted, verdict.token]:
         kinds.append("accepted" if len(kinds) < len(accepted) else verdict.kind)
         g.ids.append(token)
+        if g.grammar is not None:
+            g.grammar.push(token)
         may_stop = len(g.ids) - g.prompt_length >= g.params.min_tokens
         stopped = g.follower is not None and g.follower.push(token, may_stop=may_stop)
         if stopped or token in end_ids:

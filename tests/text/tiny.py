@@ -7,7 +7,7 @@ from typing import Any
 
 from forerun.text.byte_level import _BYTE_OF
 from forerun.text.encoder import LibraryEncoder
-from forerun.text.tokenizer import Tokenizer
+from forerun.text.tokenizer import Tokenizer, Vocabulary
 
 LETTER = {byte: letter for letter, byte in _BYTE_OF.items()}
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")  # ids 0, 1, 2
@@ -77,3 +77,32 @@ def sentencepiece_metadata(
 
 def sentencepiece(pieces: Sequence[Sequence[Any]] = PIECES, **changes: Any) -> Tokenizer:
     return Tokenizer.from_gguf(sentencepiece_metadata(pieces, **changes))
+
+
+class Greedy:
+    """An encoder that takes the longest piece that fits, the first of equals."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self.pieces = pieces
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        data, ids = text.encode(), []
+        while data:
+            fits = [i for i, piece in enumerate(self.pieces) if piece and data.startswith(piece)]
+            ids.append(max(fits, key=lambda i: (len(self.pieces[i]), -i)))
+            data = data[len(self.pieces[ids[-1]]) :]
+        return ids
+
+
+def of_pieces(pieces: Sequence[bytes], ends: int = 1) -> Tokenizer:
+    """A vocabulary of these pieces, and `ends` special tokens after them, which end a text."""
+    special = range(len(pieces), len(pieces) + ends)
+    names = [*pieces, *(f"<end{i}>".encode() for i in range(ends))]
+    return Tokenizer(
+        Vocabulary(
+            encoder=Greedy(pieces),
+            token_bytes=names,
+            special=frozenset(special),
+            eos=frozenset(special),
+        )
+    )

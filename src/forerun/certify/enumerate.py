@@ -30,6 +30,7 @@ from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO
 from forerun.engine.request import (
     Prompt,
+    checked_grammar,
     checked_params,
     close_generation,
     make_request,
@@ -42,6 +43,7 @@ from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import Key, Purpose, host
 from forerun.pace import Costs, checked_costs
 from forerun.sampling import SamplingParams
+from forerun.text.grammar import CompiledGrammar, Grammar
 
 Law = dict[tuple[int, ...], float]
 """Probability of every output; keys end with the id that ended the text."""
@@ -199,9 +201,17 @@ def exact_law(
     return found
 
 
-def plain_law(target: Model, *, prompt: Prompt = (0,), max_tokens: int, **sampling: Any) -> Law:
+def plain_law(
+    target: Model,
+    *,
+    prompt: Prompt = (0,),
+    max_tokens: int,
+    grammar: Grammar | None = None,
+    **sampling: Any,
+) -> Law:
     """Π p(y_t | h, y_<t) of every output y: what plain decoding writes, without the loop."""
     params = checked_params(target, {"max_tokens": max_tokens, **sampling})
+    compiled = checked_grammar(target, grammar, params)
     ids = prompt_ids(target, prompt)
     limit = len(ids) + max_tokens
     limit = limit if target.context is None else min(limit, target.context)
@@ -215,7 +225,11 @@ def plain_law(target: Model, *, prompt: Prompt = (0,), max_tokens: int, **sampli
                 text = (*ids, *output)
                 target.keep(slot, 0)
                 logits = target.extend([Step(slot=slot, tokens=text, rows=1)])[0][-1]
-                p = np.asarray(host(law(logits, params, History(text, len(ids)))), dtype=np.float64)
+                allowed = None
+                if compiled is not None:
+                    allowed = compiled.start(target.vocab_size, params.end_ids).allowed(output)
+                here = law(logits, params, History(text, len(ids)), allowed)
+                p = np.asarray(host(here), dtype=np.float64)
                 for token in np.flatnonzero(p):
                     longer = (*output, int(token))
                     ended = int(token) in params.end_ids or len(ids) + len(longer) >= limit
@@ -252,6 +266,7 @@ _SHARED = (
     functools._lru_cache_wrapper,
     SamplingParams,
     Costs,
+    CompiledGrammar,
 )
 """Code, and frozen values that may hold code; an object that can be called may have a state."""
 

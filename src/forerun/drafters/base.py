@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,6 +42,7 @@ class DraftRequest:
     num_draft: int  # at most so many tokens, at least 1
     params: SamplingParams  # of the request, for drafters with laws
     sample: Sampler  # (q[V], node, drafted tokens before it) -> token
+    allowed: Callable[[tuple[int, ...]], Any] | None = None  # drafted tokens -> a grammar's mask
     drafter: str | None = None  # of several, who is asked; None: the first that has something
 
 

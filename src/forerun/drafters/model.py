@@ -4,9 +4,10 @@
     depth 1   one pass over x_0 of every slot still drafting       law q_1 -> x_1   ...
 
 All requests share each pass. q is made from the draft's logits as the target's p is made from its
-own: the request's sampling parameters (some overridden by `sampling`), its history, drafted tokens
-included. The token is drawn by the request's sampler from that very law. The last drafted token is
-not run through the model until a later round needs it. (Leviathan et al. 2023, algorithm 1.)
+own: the request's sampling parameters (some overridden by `sampling`), its grammar and history,
+drafted tokens included. The token is drawn by the request's sampler from that very law. The last
+drafted token is not run through the model until a later round needs it. (Leviathan et al. 2023,
+algorithm 1.)
 
 Its cache follows the text. Of a slot it knows how many tokens of the text are cached and which
 drafted ones after them; what the text did not take is dropped with `keep`, what it lacks is fed.
@@ -211,7 +212,8 @@ class ModelDrafter:
         request, path = chain.request, tuple(chain.tokens)
         try:
             history = History(request.ids, request.prompt_length, path)
-            q = law(fitted(logits[0], self._vocab_size), chain.params, history)
+            allowed = None if request.allowed is None else request.allowed(path)
+            q = law(fitted(logits[0], self._vocab_size), chain.params, history, allowed)
         except Exception:  # NaN, an empty support, or anything a user's processor may raise
             return False
         token = int(request.sample(q, len(path), path))

@@ -27,6 +27,7 @@ from forerun.errors import CapabilityError, EngineClosedError, OptionError, Over
 from forerun.models.base import Model
 from forerun.pace import Costs, checked_costs
 from forerun.sampling import SamplingOptions, is_whole
+from forerun.text.grammar import Grammar
 
 CLOSED = "this engine is closed"
 DRAINING = "this engine drains: it takes no more requests"
@@ -42,6 +43,7 @@ class EngineOptions(SamplingOptions, total=False):
     num_draft: int | Literal["auto"]
     logprobs: int | None
     prompt_logprobs: int | None
+    grammar: Grammar | None
 
 
 @dataclass(frozen=True, kw_only=True)

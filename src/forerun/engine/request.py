@@ -27,6 +27,7 @@ from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
 from forerun.pace import Costs
 from forerun.reading import read_prompt
 from forerun.sampling import SamplingParams, is_whole
+from forerun.text.grammar import CompiledGrammar, Grammar
 from forerun.trace import Kind, Round, Stats, stats
 
 NO_SLOT = -1
@@ -49,6 +50,7 @@ class Request:
     num_draft: int | None  # None: control chooses it by what passes cost
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    grammar: CompiledGrammar | None = None
     continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
 
 
@@ -159,6 +161,19 @@ def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:
     return params
 
 
+def checked_grammar(target: Model, grammar: Any, params: SamplingParams) -> CompiledGrammar | None:
+    """For the target's tokens. OptionError for what is no grammar, or could not end."""
+    if grammar is None:
+        return None
+    if not isinstance(grammar, Grammar):
+        raise OptionError(f"grammar takes a Grammar, such as Grammar.regex(…), not {grammar!r:.80}")
+    if target.tokenizer is None:
+        raise OptionError(f"a grammar needs a tokenizer, {target.name} has none")
+    if not params.end_ids:
+        raise OptionError(f"a grammar needs an end token, {target.name} has none: give stop_ids")
+    return grammar.compile(target.tokenizer)
+
+
 def make_request(
     target: Model,
     drafter: Drafter | None,
@@ -173,13 +188,14 @@ def make_request(
     """Check a request against model and drafter; nothing is allocated yet.
 
     `options` are sampling keywords, with `verifier` and `num_draft` where they are not the default,
-    `logprobs` and `prompt_logprobs`.
+    `logprobs`, `prompt_logprobs` and `grammar`.
     """
     sampling = dict(options)
     verifier = sampling.pop("verifier", verifier)
     num_draft = sampling.pop("num_draft", num_draft)
     logprobs = checked_logprobs("logprobs", sampling.pop("logprobs", None))
     prompt_logprobs = checked_logprobs("prompt_logprobs", sampling.pop("prompt_logprobs", None))
+    grammar = sampling.pop("grammar", None)
     check_verifier(verifier, drafter)
     params = checked_params(target, sampling)
     if params.max_tokens == 0 and prompt_logprobs is None:
@@ -201,6 +217,7 @@ def make_request(
         num_draft=0 if drafter is None else gamma,
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
+        grammar=checked_grammar(target, grammar, params),
         continuing=not _is_chat(prompt) and _has_text(target, ids),
     )
 
@@ -231,8 +248,13 @@ def new_generation(
         follower=None
         if tokenizer is None
         else TextFollower(
-            tokenizer.stream(continuing=request.continuing), params.stop, params.end_ids
+            tokenizer.stream(continuing=request.continuing or request.grammar is not None),
+            params.stop,
+            params.end_ids,
         ),
+        grammar=None
+        if request.grammar is None
+        else request.grammar.start(target.vocab_size, params.end_ids),
         logprobs=request.logprobs,
         prompt_logprobs=request.prompt_logprobs,
     )

@@ -3,12 +3,13 @@
 One cast to float32 (float64 stays float64), then in this order:
 
     repetition penalty (prompt and output), presence, frequency (output only)
-    logit bias · user processors · masks (bans; min-tokens holds back every end token)
+    logit bias · user processors · masks (bans; min-tokens holds back every end token; a grammar's)
     temperature · top-k · top-p · min-p · renormalise
 
 The same function serves target and draft, and `history` is that of *this* position: drafted
-tokens before it included. Each of top-k, top-p and min-p acts on the renormalised law the one
-before it left. Ties go to the lower id. Temperature 0 is the point mass on the largest logit.
+tokens before it included. Where a grammar leaves nothing but an end, min-tokens gives way. Each of
+top-k, top-p and min-p acts on the renormalised law the one before it left. Ties go to the lower id.
+Temperature 0 is the point mass on the largest logit.
 
 V is the vocabulary. Works on NumPy arrays and torch tensors of any device, one row at a time, so
 that a row's law is bitwise the same alone and in a batch. What comes after the masks is done in C
@@ -48,12 +49,13 @@ class History:
         return [*self.ids, *self.path]
 
 
-def law(logits: Any, params: SamplingParams, history: History) -> Any:
+def law(logits: Any, params: SamplingParams, history: History, allowed: Any = None) -> Any:
     """The law [V] of the next token, given logits [V] and the ids before it.
 
-    Raises LawError if the logits hold NaN or +inf, or if no token is left.
+    `allowed`, a NumPy array [V] of booleans, is a grammar's mask of this position. Raises LawError
+    if the logits hold NaN or +inf, or if no token is left.
     """
-    l = _adjusted(logits, params, history)
+    l = _adjusted(logits, params, history, allowed)
     return fused.law(l, params) if fused.serves(l) else defined_law(l, params)
 
 
@@ -85,15 +87,15 @@ def point_mass(token: int, like: Any) -> Any:
     return _one_hot(token, like, array_namespace(like))
 
 
-def _adjusted(logits: Any, params: SamplingParams, history: History) -> Any:
+def _adjusted(logits: Any, params: SamplingParams, history: History, allowed: Any) -> Any:
     """The logits after the masks; they themselves where nothing is asked that would change them."""
-    masks = params.banned or history.output_length < params.min_tokens
+    masks = params.banned or history.output_length < params.min_tokens or allowed is not None
     changes = masks or params.logit_bias or params.uses_history
     if not changes and fused.serves(logits):
         return logits
     xp = array_namespace(logits)
     with np.errstate(over="ignore"):
-        return _masked(_processed(logits, params, history, xp), params, history, xp)
+        return _masked(_processed(logits, params, history, xp), params, history, allowed, xp)
 
 
 def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -> Any:
@@ -128,8 +130,12 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
     return l
 
 
-def _masked(l: Any, params: SamplingParams, history: History, xp: Any) -> Any:
+def _masked(l: Any, params: SamplingParams, history: History, allowed: Any, xp: Any) -> Any:
     held = params.end_ids if history.output_length < params.min_tokens else frozenset()
+    if allowed is not None:
+        if held and np.count_nonzero(allowed) == np.count_nonzero(allowed[sorted(held)]):
+            held = frozenset()
+        l = xp.where(xp.asarray(allowed, device=device(l)), l, -xp.inf)
     if ids := params.banned | held:
         l[_index(sorted(ids), l, xp)] = -xp.inf
     return l

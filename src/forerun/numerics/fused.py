@@ -23,7 +23,7 @@ from forerun.numerics.sparse_law import SparseLaw
 from forerun.sampling import SamplingParams
 
 BAD_LOGITS = "the logits hold NaN or +inf"
-NO_TOKEN = "no token is left: bans, bias or processors leave an empty support"
+NO_TOKEN = "no token is left: bans, bias, processors or a grammar leave an empty support"
 
 Noise = tuple[int, int, int, int, int]
 """Philox's key in two words, and the upper three words of its counter."""

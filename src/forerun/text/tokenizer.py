@@ -52,6 +52,7 @@ class Tokenizer:
         self._encoder = vocabulary.encoder
         self._names = list(vocabulary.token_bytes)
         self._bytes = [b"" if i in vocabulary.special else b for i, b in enumerate(self._names)]
+        self.guide: Any = None  # what `grammar.py` makes of the vocabulary, kept here
 
     @classmethod
     def from_folder(cls, path: str | os.PathLike[str]) -> Tokenizer:
@@ -99,6 +100,11 @@ class Tokenizer:
     def special(self) -> frozenset[int]:
         """All ids that stand for no text."""
         return self._vocabulary.special
+
+    @property
+    def strip_first(self) -> bytes:
+        """What the encoder puts before a text, and is taken off again."""
+        return self._vocabulary.strip_first
 
     @property
     def chat_template(self) -> str | None:
