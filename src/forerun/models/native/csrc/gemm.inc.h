@@ -3,22 +3,30 @@
    For each group of 32 inputs the weights' codes are unpacked once and used for every row:
 
        sum  = Σ codes(w) · codes(x)                                   exact, in 32-bit integers
-       acc  = fma(float(sum) · scale(x), scale(w), acc)               then, where there are minima,
+       acc  = fma(sum · scale(w), scale(x), acc)                      then, where there are minima,
        acc  = fma(min(w), scale(x) · Σ codes(x), acc)
 
    in the order of the groups, for each row and channel alike. Super-blocks have integer sub-scales
    and one scale d for 8 groups, so there
 
-       part = fma(float(sum) · subscale(w), scale(x), part)           the product exact too, below 2^24
+       part = fma(sum · subscale(w), scale(x), part)                  the product exact too, below 2^24
        acc  = fma(part, d(w), acc)                                    after 8 groups
 
  Types without minima have codes that
    mean code − offset; the offset's share, −offset · Σ codes(x), is where the sum begins.
+
+   Conversion and product are one instruction: sums begin at SHIFT, the bits of 1.5 · 2^23, to which
+   an integer below 2^22 adds as it does to the float; so with F the float of those bits
+
+       sum · scale(w) = fma(F, scale(w), −1.5 · 2^23 · scale(w))      the last product is exact
+
    Included by every path, after its lanes. */
 
+enum { SHIFT = 0x4B400000 };
+
 typedef struct {
-    vf scale;      /* of the group */
-    vf sub[2];     /* sub-scale of the group, or of its halves (Q6_K) */
+    vf scale[2];   /* scale or sub-scale of the group, or of its halves (Q6_K) */
+    vf shift[2];   /* −1.5 · 2^23 · scale */
     vf minimum;    /* types with minima */
 } scales_of_group;
 
@@ -57,16 +65,18 @@ INLINE vb codes_at(int type, const uint8_t *p, int j) {
 INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minimum,
                           scales_of_group *u) {
     if (type == FR_Q6_K) {
-        u->sub[0] = vi_floats(vi_i8(p + 32 + 32 * within));
-        u->sub[1] = vi_floats(vi_i8(p + 32 + 32 * within + 16));
+        u->scale[0] = vi_floats(vi_i8(p + 32 + 32 * within));
+        u->scale[1] = vi_floats(vi_i8(p + 32 + 32 * within + 16));
     } else if (is_super(type)) {
-        u->sub[0] = vi_floats(vi_u8(p + 64 + 32 * within));
+        u->scale[0] = vi_floats(vi_u8(p + 64 + 32 * within));
         vf minimum = vi_floats(vi_u8(p + 64 + 32 * within + 16));
         u->minimum = vf_negate(vf_mul(super_minimum, minimum));
     } else {
-        u->scale = vf_half((const uint16_t *)p);
+        u->scale[0] = vf_half((const uint16_t *)p);
         if (has_minima(type)) u->minimum = vf_half((const uint16_t *)(p + 32));
     }
+    u->shift[0] = vf_mul(u->scale[0], vf_set(-0x1.8p23f));
+    if (type == FR_Q6_K) u->shift[1] = vf_mul(u->scale[1], vf_set(-0x1.8p23f));
 }
 
 INLINE vi dot(int type, vi sum, vb codes, const int8_t *x) {
@@ -83,7 +93,7 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
         UNROLL
         for (int half = 1; half >= 0; half--) {
             UNROLL
-            for (int r = 0; r < S; r++) sum[r] = vi_set(-32 * x[r].sum[half]);
+            for (int r = 0; r < S; r++) sum[r] = vi_set(SHIFT - 32 * x[r].sum[half]);
             UNROLL
             for (int j = 4 * half; j < 4 * half + 4; j++) {
                 vb four = codes_at(type, codes, j);
@@ -91,9 +101,10 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
                 for (int r = 0; r < S; r++) sum[r] = vi_dot(sum[r], four, x[r].codes + 4 * j);
             }
             UNROLL
-            for (int r = 0; r < S; r++)
-                halves[r] = half ? vf_mul(vi_floats(sum[r]), u->sub[1])
-                                 : vf_fma(vi_floats(sum[r]), u->sub[0], halves[r]);
+            for (int r = 0; r < S; r++) {
+                vf own = vf_fma(vf_of_bits(sum[r]), u->scale[half], u->shift[half]);
+                halves[r] = half ? own : vf_add(own, halves[r]);
+            }
         }
         UNROLL
         for (int r = 0; r < S; r++) part[r] = vf_fma(halves[r], vf_set(x[r].scale), part[r]);
@@ -102,7 +113,7 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
     int offset = offset_of(type);
     UNROLL
     for (int r = 0; r < S; r++)
-        sum[r] = vi_set(offset ? -offset * (x[r].sum[0] + x[r].sum[1]) : 0);
+        sum[r] = vi_set(SHIFT - (offset ? offset * (x[r].sum[0] + x[r].sum[1]) : 0));
     UNROLL
     for (int j = 0; j < 8; j++) {
         vb four = codes_at(type, codes, j);
@@ -111,9 +122,9 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
     }
     UNROLL
     for (int r = 0; r < S; r++) {
-        vf scale = vf_set(x[r].scale);
-        if (is_super(type)) part[r] = vf_fma(vf_mul(vi_floats(sum[r]), u->sub[0]), scale, part[r]);
-        else acc[r] = vf_fma(vf_mul(vi_floats(sum[r]), scale), u->scale, acc[r]);
+        vf *to = is_super(type) ? part + r : acc + r;
+        vf own = vf_fma(vf_of_bits(sum[r]), u->scale[0], u->shift[0]);
+        *to = vf_fma(own, vf_set(x[r].scale), *to);
         if (has_minima(type)) acc[r] = vf_fma(u->minimum, vf_set(x[r].sum_scaled), acc[r]);
     }
 }

@@ -62,6 +62,9 @@ INLINE vi vi_i8(const uint8_t *p) {
 }
 
 INLINE vi vi_set(int32_t x) { return EACH(vi, _mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
+INLINE vf vf_of_bits(vi v) {
+    return EACH(vf, _mm256_castsi256_ps(v.a), _mm256_castsi256_ps(v.b));
+}
 INLINE vf vi_floats(vi v) { return EACH(vf, _mm256_cvtepi32_ps(v.a), _mm256_cvtepi32_ps(v.b)); }
 /* By the rounding mode, which every thread sets to nearest-even. */
 INLINE vi vf_round(vf v) { return EACH(vi, _mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b)); }

@@ -50,6 +50,7 @@ INLINE vi vi_i8(const uint8_t *p) {
 }
 
 INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+INLINE vf vf_of_bits(vi v) { return _mm512_castsi512_ps(v); }
 INLINE vf vi_floats(vi v) { return _mm512_cvtepi32_ps(v); }
 INLINE vi vf_round(vf v) {
     return _mm512_cvt_roundps_epi32(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

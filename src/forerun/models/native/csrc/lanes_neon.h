@@ -71,6 +71,11 @@ INLINE vi vi_i8(const uint8_t *p) {
 }
 
 INLINE vi vi_set(int32_t x) { vi r; QUARTERS r.q[i] = vdupq_n_s32(x); return r; }
+INLINE vf vf_of_bits(vi v) {
+    vf r;
+    QUARTERS r.q[i] = vreinterpretq_f32_s32(v.q[i]);
+    return r;
+}
 INLINE vf vi_floats(vi v) { vf r; QUARTERS r.q[i] = vcvtq_f32_s32(v.q[i]); return r; }
 INLINE vi vf_round(vf v) { vi r; QUARTERS r.q[i] = vcvtnq_s32_f32(v.q[i]); return r; }
 INLINE int32_t vi_sum(vi v) {

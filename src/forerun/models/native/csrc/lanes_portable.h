@@ -61,6 +61,7 @@ INLINE vf vf_brain(const uint16_t *p) { vf r; FOR_LANES r.lane[i] = fr_from_brai
 INLINE vi vi_u8(const uint8_t *p) { vi r; FOR_LANES r.lane[i] = p[i]; return r; }
 INLINE vi vi_i8(const uint8_t *p) { vi r; FOR_LANES r.lane[i] = (int8_t)p[i]; return r; }
 INLINE vi vi_set(int32_t x) { vi r; FOR_LANES r.lane[i] = x; return r; }
+INLINE vf vf_of_bits(vi v) { vf r; FOR_LANES r.lane[i] = fr_from_bits((uint32_t)v.lane[i]); return r; }
 INLINE vf vi_floats(vi v) { vf r; FOR_LANES r.lane[i] = (float)v.lane[i]; return r; }
 INLINE vi vf_round(vf v) { /* what has no integer becomes the least one, as on x86 */
     vi r;
