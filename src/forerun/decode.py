@@ -25,6 +25,7 @@ from forerun.drafters.base import Drafter, DraftRequest, check_proposals
 from forerun.errors import CapabilityError, ForerunError, LawError
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass, mass
+from forerun.numerics.choice import decided_by_largest
 from forerun.numerics.distribution import History, law, point_mass
 from forerun.numerics.logprobs import TokenLogprob, token_logprob
 from forerun.numerics.randomness import Draws, Purpose, fresh_sampler, host, racing_sampler
@@ -300,7 +301,10 @@ def _step(g: Generation, proposal: Proposal) -> Step:
     """The last id, then the drafts: node i is token i + 1 of the step."""
     tree = proposal.tree
     parents = None if tree.is_chain else (-1, *(parent + 1 for parent in tree.parents))
-    return Step(slot=g.slot, tokens=(g.ids[-1], *tree.tokens), parents=parents, rows=len(tree) + 1)
+    raw = g.grammar is None and g.logprobs is None
+    choices = raw and decided_by_largest(g.params, len(g.ids) - g.prompt_length)
+    tokens = (g.ids[-1], *tree.tokens)
+    return Step(slot=g.slot, tokens=tokens, parents=parents, rows=len(tokens), choices=choices)
 
 
 def _judgeable(g: Generation, proposal: Proposal) -> None:

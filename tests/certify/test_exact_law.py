@@ -16,6 +16,7 @@ from forerun.control import AdaptiveControl
 from forerun.drafters import ModelDrafter, NgramDrafter
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.tabular import TabularModel
+from forerun.numerics.choice import Choice
 from forerun.pace import Costs
 from forerun.verifiers import VERIFIERS
 
@@ -67,6 +68,34 @@ def test_two_tokens(drafter, verifier, control, eos, company):
 @product(3)
 def test_three_tokens(drafter, verifier, control, eos):
     check(3, drafter, verifier, control, eos=eos, num_draft=3, horizon=4)
+
+
+class Choosing(TabularModel):
+    """Gives only the largest of a row wherever that will do."""
+
+    given = 0
+
+    def extend(self, steps):
+        found = super().extend(steps)
+        for i, step in enumerate(steps):
+            if step.choices:
+                found[i] = [Choice(int(row.argmax()), self.vocab_size) for row in found[i]]
+                Choosing.given += len(found[i])
+        return found
+
+
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
+@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
+@pytest.mark.parametrize("drafter", drafters(3))
+def test_choices_in_the_place_of_logits(drafter, verifier, company):
+    model, helper = target(3, eos=2), drafters(3)[drafter]()
+    common = {"prompt": PROMPT, "max_tokens": 4, "temperature": 0}
+    expected = plain_law(model, **common)
+    model.__class__, Choosing.given = Choosing, 0
+    others = COMPANY if company else ()
+    found = exact_law(model, helper, verifier=verifier, num_draft=3, company=others, **common)
+    assert total_variation(found, expected) < EXACT
+    assert Choosing.given >= 3
 
 
 AUTO_CONTROLS = ["plain", "temperature", "top-p", "repetition penalty", "min-tokens"]

@@ -27,13 +27,15 @@ class Step:
 
     `parents[i]` is the index in `tokens` of the token before token i; −1 is the slot's last cached
     token (or the beginning). None is a chain. Logits come back for the last `rows` tokens; None:
-    all.
+    all. With `choices` only the largest of each row will be asked for: a model may give a
+    `numerics.choice.Choice` in the row's place.
     """
 
     slot: int
     tokens: Sequence[int]
     parents: Sequence[int] | None = None
     rows: int | None = None
+    choices: bool = False
 
     @property
     def wanted(self) -> int:

@@ -29,6 +29,7 @@ from array_api_compat import array_namespace, device
 
 from forerun.errors import LawError
 from forerun.numerics import fused
+from forerun.numerics.choice import Choice, adjusts, decided_by_largest
 from forerun.numerics.sparse_law import SparseLaw
 from forerun.sampling import SamplingParams
 
@@ -50,11 +51,14 @@ class History:
 
 
 def law(logits: Any, params: SamplingParams, history: History, allowed: Any = None) -> Any:
-    """The law [V] of the next token, given logits [V] and the ids before it.
+    """The law [V] of the next token, given logits [V], or a `Choice`, and the ids before it.
 
     `allowed`, a NumPy array [V] of booleans, is a grammar's mask of this position. Raises LawError
     if the logits hold NaN or +inf, or if no token is left.
     """
+    if isinstance(logits, Choice):
+        assert allowed is None and decided_by_largest(params, history.output_length)
+        return logits.law()
     l = _adjusted(logits, params, history, allowed)
     return fused.law(l, params) if fused.serves(l) else defined_law(l, params)
 
@@ -82,6 +86,8 @@ def defined_law(l: Any, params: SamplingParams) -> Any:
 
 def point_mass(token: int, like: Any) -> Any:
     """The law [V] of certainty, where `like` [V] lives."""
+    if isinstance(like, Choice):
+        return SparseLaw.certain(token, like.size)
     if fused.serves(like):
         return SparseLaw.certain(token, len(like))
     return _one_hot(token, like, array_namespace(like))
@@ -89,8 +95,7 @@ def point_mass(token: int, like: Any) -> Any:
 
 def _adjusted(logits: Any, params: SamplingParams, history: History, allowed: Any) -> Any:
     """The logits after the masks; they themselves where nothing is asked that would change them."""
-    masks = params.banned or history.output_length < params.min_tokens or allowed is not None
-    changes = masks or params.logit_bias or params.uses_history
+    changes = allowed is not None or adjusts(params, history.output_length)
     if not changes and fused.serves(logits):
         return logits
     xp = array_namespace(logits)

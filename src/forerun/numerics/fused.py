@@ -66,15 +66,15 @@ def law(l: Any, params: SamplingParams, path: bytes | None = None) -> Any:
     l = l if l.flags.c_contiguous else l.copy()
     size, at = len(l), l.ctypes.data
     if params.temperature == 0:
-        return SparseLaw.certain(_checked(c.fr_argmax(path, at, size)), size)
+        return SparseLaw.certain(checked(c.fr_argmax(path, at, size)), size)
     p = np.empty(size, np.float32)
     if params.top_k == 0 and params.top_p == 1 and params.min_p == 0:
-        _checked(c.fr_whole_law(path, at, size, params.temperature, p.ctypes.data))
+        checked(c.fr_whole_law(path, at, size, params.temperature, p.ctypes.data))
         return p
     ids = np.empty(size, np.int32)
     top_k = min(params.top_k, size)
     cut = (params.temperature, top_k, params.top_p, params.min_p)
-    left = _checked(c.fr_cut_law(path, at, size, *cut, ids.ctypes.data, p.ctypes.data))
+    left = checked(c.fr_cut_law(path, at, size, *cut, ids.ctypes.data, p.ctypes.data))
     return SparseLaw(ids[:left].copy(), p[:left].copy(), size)
 
 
@@ -94,7 +94,8 @@ def race(noise: Noise, ids: Any, p: Any) -> int:
     return int(ids[c.fr_race(*noise, ids.ctypes.data, p.ctypes.data, len(p))])
 
 
-def _checked(result: int) -> int:
+def checked(result: int) -> int:
+    """What the library says of a row: how many, which one; LawError for its negative numbers."""
     if result < 0:
         raise LawError(BAD_LOGITS if result == -1 else NO_TOKEN)
     return result

@@ -157,9 +157,20 @@ static void pass(fr_pool *pool, fr_model *model, const char *path, int rows, con
     void *const *pages[2] = {caches[0].page, caches[1].page};
     /* every row but the first two */
     fr_pass given = {rows, 2, rows - 2, tokens, positions, slot, cells, shared, start, list,
-                     wanted + 2, pages, logits, TOKENS};
+                     wanted + 2, pages, logits, TOKENS, NULL, 0};
     if (fr_run(pool, model, path, &given)) exit(4);
     *sum = of_floats(*sum, logits, (int64_t)(rows - 2) * TOKENS);
+    /* the same again, but only the largest of all logits but the last */
+    int64_t choices[ROWS];
+    given.logits = NULL, given.choices = choices, given.chosen_of = TOKENS - 1;
+    if (fr_run(pool, model, path, &given)) exit(4);
+    for (int r = 0; r < rows - 2; r++) {
+        const float *own = logits + r * TOKENS;
+        int64_t best = 0;
+        for (int t = 1; t < TOKENS - 1; t++)
+            if (own[t] > own[best]) best = t;
+        if (choices[r] != best) exit(5);
+    }
 }
 
 static void models(fr_pool *pool, const char *path, int type, int variant) {

@@ -62,6 +62,8 @@ class CPass(Structure):
         *[(name, c_void_p) for name in ("tokens", "positions", "slot", "cells", "shared")],
         *[(name, c_void_p) for name in ("path_start", "path", "wanted_rows", "pages", "logits")],
         ("logits_stride", c_int64),
+        ("choices", c_void_p),
+        ("chosen_of", c_int32),
     ]
 
 

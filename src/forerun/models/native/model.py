@@ -38,8 +38,9 @@ from forerun.models.load import checked_threads
 from forerun.models.native import plan
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
-from forerun.models.native.rows import Runner, lay_out
+from forerun.models.native.rows import Rows, Runner, lay_out
 from forerun.models.slots import Slots
+from forerun.numerics.choice import Choice
 
 if TYPE_CHECKING:
     from typing import Self
@@ -175,8 +176,8 @@ class NativeModel:
     def length(self, slot: int) -> int:
         return self._slots.length(slot)
 
-    def extend(self, steps: Sequence[Step]) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
-        """One pass; for each step logits [wanted, V], float32.
+    def extend(self, steps: Sequence[Step]) -> list[Any]:
+        """One pass; for each step logits [wanted, V], float32, or `Choice`s where all ask for them.
 
         PromptError for ids that are out of range, CacheError where a slot would outgrow its context
         or all slots the memory; then nothing changed.
@@ -186,16 +187,23 @@ class NativeModel:
         lengths = [self.length(step.slot) for step in steps]
         self._reserve({s.slot: before + len(s.tokens) for s, before in zip(steps, lengths)})
         rows = lay_out(steps, lengths)
-        logits = self._runner.run(rows) if len(rows) else np.empty((0, self._embedded), np.float32)
-        if self.vocab_size < self._embedded:
-            logits = logits[:, : self.vocab_size]
+        wanted = self._wanted(rows, all(step.choices or not step.wanted for step in steps))
         found = []
         start = 0
         for step in steps:
             self._slots.record(step)
-            found.append(logits[start : start + step.wanted])
+            found.append(wanted[start : start + step.wanted])
             start += step.wanted
         return found
+
+    def _wanted(self, rows: Rows, choices: bool) -> Any:
+        runner, size = self._runner, self.vocab_size
+        if not len(rows):
+            return np.empty((0, size), np.float32)
+        if choices and len(rows.wanted) and isinstance(runner, plan.Plan):
+            return [Choice(token, size) for token in runner.choose(rows, size).tolist()]
+        logits = runner.run(rows)
+        return logits if size == self._embedded else logits[:, :size]
 
     def _reserve(self, wanted: Mapping[int, int]) -> None:
         """Room for so many tokens in each slot, by whole pages; CacheError with the figures.

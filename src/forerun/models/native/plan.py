@@ -281,13 +281,27 @@ class Plan:
 
     def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
         logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
+        self._calls(rows, logits, 0)
+        return logits
+
+    def choose(self, rows: Rows, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """As `run`, but of each wanted row only the id of the largest of the first `size` logits,
+        the first of equals; or a negative number, as `fused.checked` reads it. Logits are not kept.
+        """
+        choices = np.empty(len(rows.wanted), dtype=np.int64)
+        self._calls(rows, choices, size)
+        return choices
+
+    def _calls(self, rows: Rows, into: Any, chosen_of: int) -> None:
         for start in range(0, len(rows), self._max_rows):
             end = min(start + self._max_rows, len(rows))
             first, last = np.searchsorted(rows.wanted, (start, end))
-            self._call(rows, start, end, rows.wanted[first:last] - start, logits[first:last])
-        return logits
+            wanted = rows.wanted[first:last] - start
+            self._call(rows, start, end, wanted, into[first:last], chosen_of)
 
-    def _call(self, rows: Rows, start: int, end: int, wanted: Any, logits: Any) -> None:
+    def _call(
+        self, rows: Rows, start: int, end: int, wanted: Any, into: Any, chosen_of: int
+    ) -> None:
         slots = list(dict.fromkeys(rows.slots[start:end].tolist()))
         tables = (ctypes.c_void_p * len(slots))(
             *(ctypes.addressof(self._tables[slot]) for slot in slots)
@@ -312,8 +326,10 @@ class Plan:
             path=rows.path_cells.ctypes.data,
             wanted_rows=wanted.ctypes.data,
             pages=ctypes.addressof(tables),
-            logits=logits.ctypes.data,
+            logits=None if chosen_of else into.ctypes.data,
             logits_stride=self._h.vocabulary,
+            choices=into.ctypes.data if chosen_of else None,
+            chosen_of=chosen_of,
         )
         if self._lib.fr_run(self._pool.address, self._model, self._path, given):
             raise MemoryError("no memory for a pass")

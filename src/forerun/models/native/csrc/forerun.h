@@ -68,8 +68,10 @@ typedef struct {
     const int32_t *tokens, *positions, *slot, *cells, *shared, *path_start, *path;
     const int32_t *wanted_rows;      /* [wanted] */
     void *const *const *pages;       /* [slots][page] */
-    float *logits;                   /* [wanted][stride] */
+    float *logits;                   /* [wanted][stride]; NULL: choices are wanted instead */
     int64_t logits_stride;
+    int64_t *choices;   /* [wanted]: what fr_argmax (laws.h) says of each row's first `chosen_of` */
+    int32_t chosen_of;  /* logits */
 } fr_pass;
 
 typedef struct fr_pool fr_pool;

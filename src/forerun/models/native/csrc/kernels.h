@@ -41,6 +41,13 @@ typedef struct {
     int64_t stride;
 } fr_attention;
 
+/* The largest logit of each lane, and its tile, the first of equals. */
+typedef struct {
+    float value[FR_LANES];
+    int32_t tile[FR_LANES];
+    int32_t bad[FR_LANES]; /* not 0: one was NaN or +inf */
+} fr_largest;
+
 typedef struct {
     const char *name;
     int (*usable)(void);
@@ -56,6 +63,8 @@ typedef struct {
     void (*rotate)(float *x, const float *table, int turned, int interleaved);
     void (*store)(const float *k, const float *v, int head_width, uint16_t *keys, uint16_t *values);
     void (*attend)(const fr_attention *a);
+    /* the first `count` of a tile's logits join the others */
+    void (*choose)(const float *logits, int tile, int count, fr_largest *largest);
 } fr_kernels;
 
 const fr_kernels *fr_find_path(const char *name);

@@ -5,9 +5,11 @@
    it holds an item. Each thread has a segment of its own, so that it reads memory in order, and
    then helps the others; while it waits, it fetches what it will read next. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "laws.h"
 #include "running.h"
 
 enum { MOST_SEGMENTS = 64, WAITING_FETCH = 192 << 10 /* bytes */ };
@@ -123,6 +125,31 @@ static void find_runs(running *g) {
     }
 }
 
+static void begin_largest(fr_largest *largest) {
+    for (int c = 0; c < FR_LANES; c++) {
+        largest->value[c] = -INFINITY;
+        largest->tile[c] = INT32_MAX;
+        largest->bad[c] = 0;
+    }
+}
+
+/* Of all that the threads found for a row: the id, or why there is none. */
+static int64_t choice(const running *g, int row, int threads) {
+    float most = -INFINITY;
+    int64_t id = FR_NO_TOKEN;
+    for (int i = 0; i < threads * FR_LANES; i++) {
+        const fr_largest *found = g->largest + (int64_t)(i / FR_LANES) * g->pass->wanted + row;
+        int c = i % FR_LANES;
+        int64_t own = (int64_t)found->tile[c] * FR_LANES + c;
+        if (found->bad[c]) return FR_BAD_LOGITS;
+        if (found->value[c] > most || (id >= 0 && found->value[c] == most && own < id)) {
+            most = found->value[c];
+            id = own;
+        }
+    }
+    return id;
+}
+
 int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass) {
     const fr_kernels *kernels = fr_find_path(path);
     if (!kernels || pass->rows < 1 || pass->rows > model->max_rows) return -1;
@@ -135,18 +162,25 @@ int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass
     g.segments = threads < MOST_SEGMENTS ? threads : MOST_SEGMENTS;
     g.stride = (cells + 15) / 16 * 16 + 16;
     int64_t score_bytes = g.stride * FR_PAIRS * threads * (int64_t)sizeof(float);
+    int64_t largest = pass->logits ? 0 : (int64_t)threads * pass->wanted;
+    int64_t largest_bytes = largest * (int64_t)sizeof *g.largest;
     g.run_start = malloc(2 * (size_t)(pass->rows + 1) * sizeof *g.run_start);
     g.scores = fr_alloc(score_bytes);
-    if (g.run_start && g.scores) {
+    g.largest = largest ? fr_alloc(largest_bytes) : NULL;
+    int failed = !g.run_start || !g.scores || (largest && !g.largest);
+    if (!failed) {
         g.run_item = g.run_start + pass->rows + 1;
         find_runs(&g);
         for (int i = 0; i < model->count; i++) atomic_store(&model->done[i].count, 0);
         for (int i = 0; i < model->count * g.segments; i++) atomic_store(&model->taken[i].count, 0);
+        for (int64_t i = 0; i < largest; i++) begin_largest(g.largest + i);
         fr_pool_run(pool, share, &g);
+        for (int row = 0; largest && row < pass->wanted; row++)
+            pass->choices[row] = choice(&g, row, threads);
     }
-    int failed = !g.run_start || !g.scores;
     free(g.run_start);
     fr_free(g.scores, score_bytes);
+    fr_free(g.largest, largest_bytes);
     return failed ? -1 : 0;
 }
 

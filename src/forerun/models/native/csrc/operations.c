@@ -50,7 +50,21 @@ static void tile_rows(const running *g, const fr_op *op, const fr_matrix *m, int
                      in->floats + first * in->stride, in->stride, count, out);
 }
 
-static void linear(const running *g, const fr_op *op, int item) {
+/* A tile's logits of one row: where the caller wants them, or only the largest. */
+static void put_logits(const running *g, int row, int at, int left, const float *logits,
+                       int thread) {
+    const fr_pass *pass = g->pass;
+    if (!g->largest) {
+        memcpy(pass->logits + row * pass->logits_stride + at, logits, (size_t)left * sizeof *logits);
+        return;
+    }
+    if (pass->chosen_of - at < left) left = pass->chosen_of - at;
+    if (left > 0)
+        g->kernels->choose(logits, at / FR_LANES, left,
+                           g->largest + (int64_t)thread * pass->wanted + row);
+}
+
+static void linear(const running *g, const fr_op *op, int item, int thread) {
     int map = 0;
     while (item >= op->matrix[map]->tiles) item -= op->matrix[map++]->tiles;
     const fr_matrix *m = op->matrix[map];
@@ -66,8 +80,7 @@ static void linear(const running *g, const fr_op *op, int item) {
                 for (int c = 0; c < FR_LANES; c++) sum[c] += bias[c];
             if (op->out[map] < 0) {
                 int left = m->rows - at < FR_LANES ? m->rows - at : FR_LANES;
-                memcpy(g->pass->logits + (first + r) * g->pass->logits_stride + at, sum,
-                       (size_t)left * sizeof *sum);
+                put_logits(g, first + r, at, left, sum, thread);
                 continue;
             }
             const fr_buffer *out = &g->model->buffer[op->out[map]];
@@ -195,7 +208,7 @@ void fr_take(const running *g, const fr_op *op, int item, int thread) {
     switch (op->kind) {
         case FR_EMBED: embed(g, op, item); break;
         case FR_NORM: norm(g, op, item); break;
-        case FR_LINEAR: linear(g, op, item); break;
+        case FR_LINEAR: linear(g, op, item, thread); break;
         case FR_GATED: gated(g, op, item); break;
         case FR_ROTATE: rotate(g, op, item); break;
         case FR_ATTEND: attend(g, op, item, thread); break;

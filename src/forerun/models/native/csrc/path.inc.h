@@ -13,4 +13,5 @@ const fr_kernels KERNELS = {
     .rotate = rotate_head,
     .store = store_cell,
     .attend = attend_all,
+    .choose = choose_lanes,
 };

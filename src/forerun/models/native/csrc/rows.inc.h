@@ -94,6 +94,23 @@ static void rotate_head(float *x, const float *table, int turned, int interleave
     }
 }
 
+/* Tiles come in any order: of equal logits the one of the lower tile stays. */
+static void choose_lanes(const float *logits, int tile, int count, fr_largest *largest) {
+    float padded[FR_LANES];
+    if (count < FR_LANES) {
+        for (int c = 0; c < FR_LANES; c++) padded[c] = c < count ? logits[c] : -INFINITY;
+        logits = padded;
+    }
+    for (int c = 0; c < FR_LANES; c++) {
+        float x = logits[c], most = largest->value[c];
+        int32_t before = largest->tile[c];
+        int better = (x > most) | ((x == most) & (tile < before));
+        largest->value[c] = better ? x : most;
+        largest->tile[c] = better ? tile : before;
+        largest->bad[c] |= !(x < INFINITY);
+    }
+}
+
 /* One position's key, a column of its block of 16, and its value, a row; both as half floats. */
 static void store_cell(const float *k, const float *v, int head_width, uint16_t *keys,
                        uint16_t *values) {

@@ -29,6 +29,7 @@ typedef struct {
     int runs, segments; /* segments: of each operation's items, one for each thread */
     float *scores;
     int64_t stride;
+    fr_largest *largest; /* [thread][wanted]; NULL where logits are wanted */
 } running;
 
 /* How many items an operation has in this pass, and doing one of them. */

@@ -1,0 +1,165 @@
+"""Choices of a pass are what its logits would say: ties, bad numbers and padding included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from forerun import Engine, clib
+from forerun.drafters import NgramDrafter
+from forerun.errors import LawError
+from forerun.models.base import Step
+from forerun.models.native import plan
+from forerun.models.native.model import NativeModel
+from forerun.numerics import fused
+from forerun.numerics.choice import Choice
+from forerun.sampling import SamplingParams
+from models.native.small import CASES, PATHS, TEXT, file, load
+
+pytestmark = pytest.mark.skipif(clib.library() is None, reason="the C library was not built")
+
+GREEDY = SamplingParams(temperature=0)
+
+
+def said(row) -> int | str:
+    """The largest logit's id by the whole row, or why there is none."""
+    try:
+        return int(fused.law(row, GREEDY).ids[0])
+    except LawError as error:
+        return str(error)
+
+
+def chosen(choice: Choice) -> int | str:
+    try:
+        return int(choice.law().ids[0])
+    except LawError as error:
+        return str(error)
+
+
+def check(model: NativeModel, steps: list[list[Step]]) -> list[int | str]:
+    """Each pass with and without choices, by slots of their own; returns what was chosen."""
+    rows, choices = [], []
+    for asked, into in ((False, rows), (True, choices)):
+        slots = [model.open() for _ in range(3)]
+        for together in steps:
+            given = [replace(s, slot=slots[s.slot], choices=asked) for s in together]
+            for found in model.extend(given):
+                into += list(found)
+        for slot in slots:
+            model.close(slot)
+    assert all(isinstance(each, Choice) and each.size == model.vocab_size for each in choices)
+    found = [chosen(each) for each in choices]
+    assert found == [said(row) for row in rows]
+    return found
+
+
+def passes() -> list[list[Step]]:
+    """Prompts, widths from 1 to beyond a block, a tree, a ragged batch, more rows than one call."""
+    tree = Step(slot=0, tokens=TEXT[:5], parents=(-1, 0, 0, 2, -1))
+    return [
+        [Step(slot=0, tokens=TEXT[:9], rows=1), Step(slot=2, tokens=TEXT[:70], rows=3)],
+        *([Step(slot=0, tokens=TEXT[9 : 9 + n])] for n in (1, 2, 7, 8, 9, 16)),
+        [tree, Step(slot=1, tokens=TEXT[:3]), Step(slot=2, tokens=TEXT[:4], rows=0)],
+        [Step(slot=1, tokens=TEXT[:150])],
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("case", CASES)
+def test_every_row(case, path, threads, tmp_path):
+    found = check(load(file(tmp_path, case), path, threads), passes())
+    assert len(set(found)) > 3
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_of_equal_logits_the_first(path, tmp_path):
+    """In one tile, in tiles of one thread, and in those of another."""
+    rows = np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32)
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0]):
+        table = rows[np.resize(order, 300)]
+        changes = {"vocabulary": 300, "types": "F32", "tensors": {"token_embd.weight": table}}
+        name = file(tmp_path, "mistral", **changes)
+        for threads in (1, 2, 5):
+            found = check(load(name, path, threads), passes())
+            assert len(set(found)) > 1
+            assert set(found) <= set(range(5))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_bad_logits_are_said(path, tmp_path):
+    head = np.random.default_rng(2).standard_normal((23, 64)).astype(np.float32)
+    for place, bad in ((0, np.nan), (22, np.nan), (17, np.inf), (3, -np.inf)):
+        changed = head.copy()
+        changed[place, 5] = bad
+        tensors = {"output.weight": changed}
+        name = file(tmp_path, "mistral", types="F32", tied=False, tensors=tensors)
+        found = check(load(name, path, 2), passes())
+        assert fused.BAD_LOGITS in found
+        assert np.isnan(bad) == (set(found) == {fused.BAD_LOGITS})
+    nothing = np.zeros((23, 64), np.float32)
+    nothing[:, 5] = -np.inf
+    name = file(tmp_path, "mistral", types="F32", tied=False, tensors={"output.weight": nothing})
+    assert set(check(load(name, path, 2), passes())) == {fused.BAD_LOGITS, fused.NO_TOKEN}
+
+
+class Tokens:
+    """A tokenizer of fewer ids than the embedding has."""
+
+    vocab_size = 17
+    eos = frozenset({16})
+
+
+def test_padding_is_never_chosen(tmp_path):
+    path = file(tmp_path, "mistral")
+    whole = set(check(load(path), passes()))
+    part = set(check(load(path, tokenizer=Tokens()), passes()))
+    assert max(part) < 17 <= max(whole)
+
+
+def test_who_wants_logits_gets_them(tmp_path):
+    """Where one step of a pass asks for them, all may have them."""
+    model = load(file(tmp_path, "mistral"))
+    a, b = model.open(), model.open()
+    steps = [Step(slot=a, tokens=(1, 2), choices=True), Step(slot=b, tokens=(3,))]
+    assert [found.shape for found in model.extend(steps)] == [(2, 23), (1, 23)]
+    prompt = [Step(slot=a, tokens=(1, 2), choices=True), Step(slot=b, tokens=(3,), rows=0)]
+    assert [len(found) for found in model.extend(prompt)] == [2, 0]
+
+
+def test_greedy_decoding_uses_them_and_nobody_else(tmp_path, monkeypatch):
+    asked: list[bool] = []
+    extend = NativeModel.extend
+
+    def recorded(self, steps):
+        asked.extend(step.choices for step in steps if step.wanted)
+        return extend(self, steps)
+
+    monkeypatch.setattr(NativeModel, "extend", recorded)
+    path = file(tmp_path, "qwen3")
+
+    def text(**options):
+        asked.clear()
+        engine = Engine(load(path), NgramDrafter(), num_draft=3)
+        return engine.generate([1, 2, 3, 1, 2], max_tokens=24, **options).tokens
+
+    greedy = text(temperature=0)
+    assert all(asked)
+    assert text(temperature=0, logprobs=1) == greedy
+    assert not any(asked)
+    text(temperature=0, min_tokens=6)
+    assert set(asked) == {False, True}
+    for other in ({"temperature": 1.0}, {"top_k": 1}, {"logit_bias": {3: 0.5}}, {"banned": [4]}):
+        text(**{"temperature": 0, **other} if "top_k" not in other else other)
+        assert not any(asked)
+
+
+def test_a_wrong_choice_is_found(tmp_path, monkeypatch):
+    choose = plan.Plan.choose
+    monkeypatch.setattr(
+        plan.Plan, "choose", lambda self, rows, size: (choose(self, rows, size) + 1) % size
+    )
+    with pytest.raises(AssertionError):
+        check(load(file(tmp_path, "mistral")), passes())
