@@ -57,7 +57,8 @@ def law(logits: Any, params: SamplingParams, history: History, allowed: Any = No
     if the logits hold NaN or +inf, or if no token is left.
     """
     if isinstance(logits, Choice):
-        assert allowed is None and decided_by_largest(params, history.output_length)
+        assert allowed is None
+        assert decided_by_largest(params, history.output_length)
         return logits.law()
     l = _adjusted(logits, params, history, allowed)
     return fused.law(l, params) if fused.serves(l) else defined_law(l, params)
