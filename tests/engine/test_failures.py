@@ -163,7 +163,7 @@ def test_a_processor_that_fails_ends_its_own_request_alone(helper, processor, me
 
 def test_bans_that_leave_nothing():
     engine = Engine(target(), NgramDrafter())
-    with pytest.raises(LawError, match="position 1, slot 0: no token is left: bans, bias or proc"):
+    with pytest.raises(LawError, match="position 1, slot 0: no token is left: bans, bias, proc"):
         engine.generate([0], banned=range(V))
     assert open_slots(engine) == NONE_OPEN
 
