@@ -22,6 +22,7 @@ from forerun.engine.driver import Driver
 from forerun.engine.job import Job
 from forerun.engine.request import Completion, Prompt, Request, make_request
 from forerun.engine.scheduler import Scheduler
+from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stream import Stream
 from forerun.errors import CapabilityError, EngineClosedError, OptionError, OverloadedError
 from forerun.models.base import Model
@@ -217,7 +218,8 @@ class Engine:
             raise OptionError(f"n must be a whole number of at least 1, not {n!r}")
         first = self._request(0, prompt, options, tenant=tenant)
         requests = [replace(first, index=i, choice=i) for i in range(n)]
-        return self._submit(requests, listener, deadline)
+        shared = SharedPrompt(n) if n > 1 else None
+        return self._submit(requests, listener, deadline, shared)
 
     def costs(self) -> Costs:
         """What passes cost; measured now if they were not yet. No round runs meanwhile."""
@@ -272,7 +274,7 @@ class Engine:
         self._check_open()
         if not isinstance(options, Mapping | None):
             raise OptionError(f"params takes a dict of keywords for each prompt, not {options!r}")
-        return make_request(
+        request = make_request(
             self.target,
             self.drafter,
             prompt,
@@ -282,6 +284,9 @@ class Engine:
             verifier=self.verifier,
             num_draft=self.num_draft,
         )
+        if (refusal := self._scheduler.refusal(request)) is not None:
+            raise refusal
+        return request
 
     def _check_open(self) -> None:
         if self._closed or self._draining:
@@ -292,6 +297,7 @@ class Engine:
         requests: Sequence[Request],
         listener: Listener | None = None,
         deadline: float | None = None,
+        shared: SharedPrompt | None = None,
     ) -> list[Stream]:
         """All of them, or none."""
         if deadline is not None and not number(deadline) > 0:
@@ -312,6 +318,7 @@ class Engine:
                     number=next(self._numbers),
                     verifier=choose_verifier(request.verifier, request.params, self.drafter).name,
                     deadline=end,
+                    shared=shared,
                 )
                 for request in requests
             ]

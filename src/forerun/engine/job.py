@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from forerun.decode import FinishReason, Generation
 from forerun.engine.request import Completion, Piece, Request, completion
+from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stops import TextFollower
 from forerun.errors import ForerunError
 from forerun.trace import Kind, Round
@@ -26,6 +27,7 @@ class Job:
     number    rises with each arrival; the lowest goes first
     verifier  name of the one that was chosen, for a request that never begins
     deadline  the scheduler's clock at which it ends; None: never
+    shared    with the other choices of its prompt; None: there are none, or it has read it
     notify    called after each round that brought something, and at the end
     """
 
@@ -36,12 +38,14 @@ class Job:
         number: int,
         verifier: str,
         deadline: float | None = None,
+        shared: SharedPrompt | None = None,
         notify: Callable[[], None] | None = None,
     ) -> None:
         self.request = request
         self.number = number
         self.verifier = verifier
         self.deadline = deadline
+        self.shared = shared
         self.notify = notify
         self.generation: Generation | None = None  # once it was admitted; kept if preempted
         self.drafting = False  # the drafter knows its slot
