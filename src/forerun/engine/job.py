@@ -1,7 +1,7 @@
 """A request on its way: queued, in a slot, ended; and what it has brought so far.
 
-The scheduler moves it; a stream hands out its pieces. All fields but `cancelled` are written by
-whoever takes the turn; `pieces` may be taken from by another thread meanwhile, and `done` is the
+The scheduler moves it; a stream hands out its pieces. All fields are written by whoever takes the
+turn; `pieces` may be taken from by another thread meanwhile, and `done` is the
 last thing to be set.
 
 What this module does not know: models, slots' memory, threads.
@@ -49,7 +49,7 @@ class Job:
         self.notify = notify
         self.generation: Generation | None = None  # once it was admitted; kept if preempted
         self.drafting = False  # the drafter knows its slot
-        self.cancelled = False
+        self.cached_tokens = 0  # of the prompt, that were known from earlier requests
         self.pieces: deque[Piece] = deque()  # not handed out yet
         self.done: Completion | None = None
         self._trace: list[Round] = []
@@ -88,6 +88,7 @@ class Job:
             self._trace,
             verifier=self.verifier,
             reason=reason,
+            cached_tokens=self.cached_tokens,
             error=error,
         )
 

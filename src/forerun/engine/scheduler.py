@@ -26,6 +26,7 @@ from time import monotonic
 from forerun.decode import FinishReason, Generation, decode_round
 from forerun.drafters.base import Drafter
 from forerun.engine.job import Job
+from forerun.engine.prefix_cache import PrefixCache
 from forerun.engine.prompt_pace import PromptPace
 from forerun.engine.request import Request, begin_decoding, limit, new_generation
 from forerun.engine.shared_prompt import SharedPrompt
@@ -52,10 +53,12 @@ class Scheduler:
         max_batch: int,
         costs: Callable[[], Costs],
         heads: bool = False,
+        prefixes: PrefixCache | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._target, self._drafter = target, drafter
         self._max_batch, self._costs, self._heads = max_batch, costs, heads
+        self._prefixes = prefixes
         self.clock = clock
         self.arrived: deque[Job] = deque()
         self.left: deque[Job] = deque()  # to be ended
@@ -184,6 +187,14 @@ class Scheduler:
             g = new_generation(self._target, self._drafter, job.request, costs=costs)
             job.generation = g
         g.slot = self._target.open()
+        if self._prefixes is not None and g.prompt_scored:
+            try:
+                known = self._prefixes.fetch(job.request.tenant, g.ids, g.slot)
+            except CacheError:
+                self._target.close(g.slot)
+                raise
+            if not g.output:
+                job.cached_tokens = known
 
     # ------------------------------------------------------------------ reading
 
@@ -229,6 +240,7 @@ class Scheduler:
                 if job.shared is not None:
                     job.shared.keep(g, self._target)
                     job.shared = None
+                self._remember(job, g)
                 begin_decoding(g, job.request, self._drafter)
                 job.drafting = True
         except ForerunError as error:
@@ -298,7 +310,7 @@ class Scheduler:
 
     def _preempt(self, job: Job) -> None:
         """It waits again, before all that came after it."""
-        self._close(job)
+        self._close(job, remember=True)
         self._waiting.appendleft(job)
         self.preempted += 1
 
@@ -307,7 +319,7 @@ class Scheduler:
             return
         if job in self._waiting:
             self._waiting.remove(job)
-        self._close(job)
+        self._close(job, remember=reason != "error")
         if job.shared is not None:
             job.shared.leave()
             job.shared = None
@@ -315,17 +327,23 @@ class Scheduler:
         self._notify(job)
         job.notify = None
 
-    def _close(self, job: Job) -> None:
-        """Free its slot on both sides."""
+    def _close(self, job: Job, *, remember: bool = False) -> None:
+        """Free its slot on both sides; `remember` what it holds, which must be in order."""
         g, drafting, job.drafting = job.generation, job.drafting, False
         held = [among for among in (self._reading, self._decoding) if job in among]
         for among in held:
             among.remove(job)
         if g is not None and held:
             self._full = False
+            if remember:
+                self._remember(job, g)
             self._target.close(g.slot)
             if drafting and self._drafter is not None:
                 self._drafter.end(g.slot)
+
+    def _remember(self, job: Job, g: Generation) -> None:
+        if self._prefixes is not None:
+            self._prefixes.store(job.request.tenant, g.ids, g.slot)
 
     def _abort(self, error: BaseException) -> None:
         said = broken(error)
