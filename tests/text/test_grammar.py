@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llguidance")
 
 from forerun.errors import LawError, MissingExtraError, OptionError
-from forerun.text.grammar import Grammar
+from forerun.text.grammar import Grammar, Guide
 from text.languages import LANGUAGES, pieces
 from text.tiny import of_pieces, sentencepiece, tokenizer
 
@@ -218,6 +218,18 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "llguidance", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'forerun\[grammar\]'"):
         Grammar.regex("a").compile(tokenizer())
+
+
+def test_a_grammar_is_compiled_once_and_forgotten_when_there_were_many_others():
+    made = of_pieces((b"a", b"b"))
+    first = Grammar.regex("a").compile(made)
+    assert Grammar.regex("a").compile(made) is first
+    for n in range(Guide.MOST):
+        assert Grammar.regex("a").compile(made) is first
+        Grammar.regex("b" * (n + 1)).compile(made)
+    for n in range(Guide.MOST):
+        Grammar.regex("b" * (n + 1)).compile(made)
+    assert Grammar.regex("a").compile(made) is not first
 
 
 def test_grammars_are_values():

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -92,10 +94,13 @@ class Grammar:
         return cls("Lark grammar", _text("a Lark grammar", text))
 
     def compile(self, tokenizer: Tokenizer) -> CompiledGrammar:
-        """For a model's tokens. OptionError for a grammar that is none, MissingExtraError without
-        llguidance."""
-        library = _library()
-        guide = _guide(library, tokenizer)
+        """For a model's tokens; the last few grammars are remembered. OptionError for one that is
+        none, MissingExtraError without llguidance."""
+        guide: Guide = tokenizer.guide or Guide(tokenizer)
+        tokenizer.guide = guide
+        return guide.compiled(self)
+
+    def _compile(self, library: Any, guide: Any, vocab_size: int) -> CompiledGrammar:
         plain, unforced = self._for_library(library.LLMatcher)
         failed, messages = library.LLMatcher.validate_grammar_with_warnings(plain, guide)
         if failed:
@@ -103,7 +108,7 @@ class Grammar:
         matcher = library.LLMatcher(guide, unforced, log_level=0)
         if matcher.is_error():
             raise OptionError(f"the {self.kind} cannot be used: {_tidied(matcher.get_error())}")
-        return CompiledGrammar(self, tokenizer.vocab_size, matcher)
+        return CompiledGrammar(self, vocab_size, matcher)
 
     def _for_library(self, make: Any) -> tuple[str, str]:
         """As the user wrote it, for messages; and so that all tokens are allowed that may be."""
@@ -221,7 +226,33 @@ class Matcher:
         self._matcher.try_consume_tokens(self.tokens)
 
 
-class _Guide:
+class Guide:
+    """What is made of a vocabulary once, which takes a quarter of a second: the library's view of
+    it, and the grammars compiled for it last. Shared between threads."""
+
+    MOST = 32  # grammars
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._library = _library()
+        self._tokens = self._library.LLTokenizer(_Tokens(tokenizer))
+        self._vocab_size = tokenizer.vocab_size
+        self._known: OrderedDict[Grammar, CompiledGrammar] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def compiled(self, grammar: Grammar) -> CompiledGrammar:
+        with self._lock:
+            if grammar in self._known:
+                self._known.move_to_end(grammar)
+                return self._known[grammar]
+        found = grammar._compile(self._library, self._tokens, self._vocab_size)
+        with self._lock:
+            self._known[grammar] = found
+            while len(self._known) > self.MOST:
+                self._known.popitem(last=False)
+        return found
+
+
+class _Tokens:
     """A tokenizer as the library asks for it. Of end tokens it is told nothing: which they are is
     the request's to say."""
 
@@ -246,13 +277,6 @@ class _Guide:
             if head == first + b"\n":
                 return ids[count:]
         return []
-
-
-def _guide(library: Any, tokenizer: Tokenizer) -> Any:
-    """The library's view of a vocabulary, made once: it takes a quarter of a second."""
-    if tokenizer.guide is None:
-        tokenizer.guide = library.LLTokenizer(_Guide(tokenizer))
-    return tokenizer.guide
 
 
 def _library() -> Any:
