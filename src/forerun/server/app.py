@@ -1,0 +1,251 @@
+"""The routes, each with all that its answer may be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from forerun.engine import Engine
+from forerun.errors import ForerunError
+from forerun.server.answers import in_thread
+from forerun.server.chat import ChatEndpoint, conversation
+from forerun.server.completions import CompletionEndpoint
+from forerun.server.config import ServerConfig
+from forerun.server.errors import ApiError, ErrorBody, failure, invalid, refusal
+from forerun.server.limits import BodyLimit
+from forerun.server.logs import AccessLog
+from forerun.server.metrics import CONTENT_TYPE
+from forerun.server.replies import error_response
+from forerun.server.requests import (
+    Body,
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    TokenizeRequest,
+)
+from forerun.server.responses import (
+    Chat,
+    ChatChunk,
+    Completions,
+    Health,
+    ModelCard,
+    ModelList,
+    Text,
+    Tokens,
+)
+from forerun.server.security import Keys
+from forerun.server.service import VERSION, Service
+
+log = logging.getLogger("forerun.server")
+
+_WHY = {
+    400: "The request cannot be used, and why",
+    401: "No valid API key",
+    404: "No such model",
+    408: "The request took too long to arrive, or to answer",
+    413: "The body is too large",
+    429: "Too many requests wait; Retry-After says when to come again",
+    500: "The server failed",
+    503: "The server is going down",
+}
+
+
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How a route documents its errors."""
+    return {s: {"model": ErrorBody, "description": _WHY[s]} for s in statuses}
+
+
+def _streams(model: type) -> dict[int | str, dict[str, Any]]:
+    """How a route documents that it may stream."""
+    content = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {200: {"model": model, "content": content, "description": "An answer, or a stream"}}
+
+
+ANYWHERE = (401, 408, 413, 500)
+ASKED = (400, 404, *ANYWHERE)
+ANSWERED = (*ASKED, 429, 503)
+
+
+def create_app(engine: Engine, config: ServerConfig) -> FastAPI:
+    """An app that serves `engine`. It starts the engine's thread, and closes it in the end.
+
+    OptionError for a model without a tokenizer.
+    """
+    service = Service(engine, config)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        service.draining = True
+        await in_thread(engine.close)
+
+    app = FastAPI(
+        title="forerun",
+        version=VERSION,
+        description="An OpenAI-compatible server with lossless speculative decoding.",
+        docs_url=None,  # both pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    _add_answers(app, service)
+    _add_tokens(app, service)
+    _add_state(app, service)
+    paths = {"/openapi.json", *app.openapi()["paths"]}
+    _without_422(app.openapi())
+    _add_handlers(app)
+    app.add_middleware(BodyLimit, most=config.max_body, seconds=config.body_timeout)
+    app.add_middleware(Keys, keys=config.api_keys)
+    if config.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=config.cors_origins, allow_methods=["GET", "POST"],
+            allow_headers=["*"], expose_headers=["x-request-id", "retry-after"],
+        )  # fmt: skip
+    app.add_middleware(AccessLog, metrics=service.metrics, texts=config.log_prompts, paths=paths)
+    return app
+
+
+def _add_answers(app: FastAPI, service: Service) -> None:
+    config, target = service.config, service.engine.target
+
+    @app.post(
+        "/v1/completions",
+        response_model=None,
+        responses=_streams(Completions) | _errors(*ANSWERED),
+    )
+    async def completions(http: Request, body: CompletionRequest) -> Response:
+        """Continue a text, token ids, or several of either."""
+        note(http, body)
+        body.check_supported()
+        endpoint = CompletionEndpoint(body, service.tokenizer, target.eos)
+        return await service.answer(http, endpoint, "cmpl")
+
+    @app.post(
+        "/v1/chat/completions",
+        response_model=None,
+        responses=_streams(Chat) | _errors(*ANSWERED),
+    )
+    async def chat(http: Request, body: ChatRequest) -> Response:
+        """Answer a conversation. A stream's events are `ChatChunk`s."""
+        note(http, body)
+        body.check_supported()
+        endpoint = ChatEndpoint(body, service.tokenizer, config.default_max_tokens)
+        return await service.answer(http, endpoint, "chatcmpl")
+
+    def note(http: Request, body: Body) -> None:
+        """For the log."""
+        if body.unknown:
+            http.scope["state"]["unknown"] = [name[:40] for name in body.unknown[:16]]
+        if config.log_prompts:
+            http.scope["state"]["request"] = body.model_dump(exclude_unset=True)
+
+
+def _add_tokens(app: FastAPI, service: Service) -> None:
+    tokenizer, target = service.tokenizer, service.engine.target
+
+    @app.post("/tokenize", response_model_exclude_unset=True, responses=_errors(*ASKED))
+    async def tokenize(body: TokenizeRequest) -> Tokens:
+        """The ids that a text or a conversation becomes."""
+        service.named(body.model)
+        if (body.prompt is None) == (body.messages is None):
+            raise ApiError(400, "give either prompt or messages", param="prompt")
+
+        def encode() -> list[int]:
+            if body.messages is not None:
+                return tokenizer.encode_chat(conversation(body.messages))
+            start = [tokenizer.bos] if body.add_special_tokens and tokenizer.adds_bos else []
+            return [i for i in (*start, *tokenizer.encode(body.prompt or "")) if i is not None]
+
+        ids = await in_thread(encode)
+        names = [tokenizer.token_text(i) for i in ids] if body.return_token_strs else None
+        return Tokens(count=len(ids), max_model_len=target.context, tokens=ids, token_strs=names)
+
+    @app.post("/detokenize", responses=_errors(*ASKED))
+    async def detokenize(body: DetokenizeRequest) -> Text:
+        """The text of ids; special tokens have none."""
+        service.named(body.model)
+        return Text(prompt=await in_thread(tokenizer.decode, body.tokens))
+
+
+def _add_state(app: FastAPI, service: Service) -> None:
+    config, target = service.config, service.engine.target
+
+    def card(name: str) -> ModelCard:
+        return ModelCard(
+            id=name, object="model", created=service.created, owned_by="forerun",
+            max_model_len=target.context,
+        )  # fmt: skip
+
+    @app.get("/v1/models", responses=_errors(*ANYWHERE))
+    async def models() -> ModelList:
+        """The names the model answers to."""
+        return ModelList(object="list", data=[card(name) for name in config.models])
+
+    @app.get("/v1/models/{model:path}", responses=_errors(404, *ANYWHERE))
+    async def model(model: str) -> ModelCard:
+        return card(service.named(model))
+
+    @app.get("/health", responses={503: {"model": Health, "description": "Going down"},
+                                   **_errors(408, 413, 500)})  # fmt: skip
+    async def health(response: Response) -> Health:
+        """Whether the server takes requests. Needs no key."""
+        response.status_code = 503 if service.draining else 200
+        return Health(status="draining" if service.draining else "ok")
+
+    @app.get("/metrics", response_class=Response, responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **_errors(*ANYWHERE),
+    })  # fmt: skip
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _add_handlers(app: FastAPI) -> None:
+    @app.exception_handler(ApiError)
+    async def api_error(http: Request, error: ApiError) -> Response:
+        return error_response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid_request(http: Request, error: RequestValidationError) -> Response:
+        return error_response(invalid(error.errors()))
+
+    @app.exception_handler(ForerunError)
+    async def refused(http: Request, error: ForerunError) -> Response:
+        return error_response(refusal(error))
+
+    @app.exception_handler(HTTPException)
+    async def of_http(http: Request, error: HTTPException) -> Response:
+        """No such path, another method, a body that is no JSON."""
+        path = http.url.path[:200]
+        said = {
+            404: f"there is nothing at {path}",
+            405: f"{http.method} is not for {path}",
+            400: "the body cannot be read: send JSON, with content-type: application/json",
+        }
+        api = ApiError(error.status_code, said.get(error.status_code, str(error.detail)))
+        api.headers.update(error.headers or {})
+        return error_response(api)
+
+    @app.exception_handler(Exception)
+    async def failed(http: Request, error: Exception) -> Response:
+        return error_response(failure(None))
+
+
+def _without_422(schema: dict[str, Any]) -> None:
+    """FastAPI documents 422 for what is 400 here."""
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        schema["components"]["schemas"].pop(name, None)
+    schema["components"]["schemas"]["ChatChunk"] = ChatChunk.model_json_schema(
+        ref_template="#/components/schemas/{model}"
+    )

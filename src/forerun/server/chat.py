@@ -1,0 +1,125 @@
+"""`/v1/chat/completions`: messages in, a message out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from forerun.engine import Completion, Prompt
+from forerun.server.deltas import Delta, finish_reason
+from forerun.server.errors import ApiError
+from forerun.server.events import Chunk
+from forerun.server.logprobs import chat_logprobs
+from forerun.server.options import engine_options, joined
+from forerun.server.requests import ChatRequest, Message
+from forerun.server.responses import Chat, ChatChoice, ChatChunk, ChatMessage, ChunkChoice
+from forerun.server.responses import Delta as Words
+from forerun.server.service import Head
+from forerun.server.usage import metrics, trace, usage
+from forerun.text.tokenizer import Tokenizer
+
+
+class ChatEndpoint:
+    """Of one request."""
+
+    def __init__(self, body: ChatRequest, tokenizer: Tokenizer, default_max_tokens: int) -> None:
+        self.body, self._tokenizer = body, tokenizer
+        self._default = default_max_tokens
+        self.prompts: Sequence[Prompt] = [conversation(body.messages)]
+        self.top = (body.top_logprobs or 0) if body.logprobs else None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        body = self.body
+        return engine_options(body) | {
+            "max_tokens": body.max_completion_tokens or body.max_tokens or self._default,
+            "logprobs": self.top,
+        }
+
+    def reply(self, head: Head, choices: Sequence[Completion]) -> Chat:
+        body = self.body
+        reply = Chat(
+            **vars(head),
+            object="chat.completion",
+            choices=[self._choice(i, done) for i, done in enumerate(choices)],
+            usage=usage(choices, len(choices)),
+            metrics=metrics(choices),
+        )
+        if body.return_token_ids:
+            reply.prompt_token_ids = list(choices[0].prompt)
+        return reply
+
+    def _choice(self, index: int, done: Completion) -> ChatChoice:
+        body = self.body
+        choice = ChatChoice(
+            index=index,
+            message=ChatMessage(role="assistant", content=done.text, refusal=None),
+            logprobs=chat_logprobs(self._tokenizer, done.logprobs or ()) if body.logprobs else None,
+            finish_reason=finish_reason(done),
+        )
+        if body.return_token_ids:
+            choice.token_ids = list(done.tokens)
+        if body.trace:
+            choice.trace = trace(done.trace)
+        return choice
+
+    async def chunks(self, head: Head, deltas: AsyncIterator[Delta]) -> AsyncIterator[Chunk]:
+        body = self.body
+        with_usage = bool(body.stream_options and body.stream_options.include_usage)
+        whole: dict[int, Completion] = {}
+
+        def chunk(choices: list[ChunkChoice]) -> ChatChunk:
+            made = ChatChunk(**vars(head), object="chat.completion.chunk", choices=choices)
+            if with_usage:
+                made.usage = None
+            return made
+
+        for i in range(body.n or 1):
+            role = Words(role="assistant", content="")
+            yield chunk([ChunkChoice(index=i, delta=role, logprobs=None, finish_reason=None)])
+        async for delta in deltas:
+            if delta.done is not None:
+                whole[delta.choice] = delta.done
+            yield chunk([self._part(delta)])
+        choices = [whole[i] for i in sorted(whole)]
+        if with_usage:
+            last = chunk([])
+            last.usage, last.metrics = usage(choices, len(choices)), metrics(choices)
+            if body.return_token_ids:
+                last.prompt_token_ids = list(choices[0].prompt)
+            yield last
+
+    def _part(self, delta: Delta) -> ChunkChoice:
+        body = self.body
+        part = ChunkChoice(
+            index=delta.choice,
+            delta=Words() if delta.done is not None else Words(content=delta.text),
+            logprobs=chat_logprobs(self._tokenizer, delta.logprobs)
+            if body.logprobs and delta.tokens
+            else None,
+            finish_reason=delta.finish_reason,
+        )
+        if body.return_token_ids:
+            part.token_ids = list(delta.tokens)
+        if body.trace and delta.rounds:
+            part.trace = trace(delta.rounds)
+        return part
+
+
+def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages for a chat template: role, name, and content as one text each."""
+    found: list[dict[str, Any]] = []
+    for message in messages:
+        extra = message.model_extra or {}
+        for field in ("tool_calls", "tool_call_id", "function_call", "audio"):
+            if extra.get(field):
+                raise ApiError(
+                    400, f"{field} in messages is not supported by this server", param="messages"
+                )
+        plain: dict[str, Any] = {"role": message.role}
+        if message.content is not None:
+            plain["content"] = joined(message.content, "messages")
+        if message.name is not None:
+            plain["name"] = message.name
+        found.append(plain)
+    return found

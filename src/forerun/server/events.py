@@ -1,0 +1,96 @@
+"""Server-sent events: a JSON object each, `[DONE]` after the last.
+
+An error in mid-stream is an event `{"error": …}`, and then the stream ends, without `[DONE]`: who
+does not look at errors does not take half an answer for a whole one.
+
+The client's leaving ends everything behind the stream at once. One that does not read is waited
+for: its pieces wait in memory, max_tokens of them at most, and the engine goes on. After `patience`
+seconds without progress the connection is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from forerun.server.answers import unless_left
+from forerun.server.errors import ApiError, failure
+from forerun.server.responses import ChatChunk, Completions
+
+log = logging.getLogger("forerun.server")
+
+Chunk = ChatChunk | Completions
+DONE = b"data: [DONE]\n\n"
+
+
+class EventStream(Response):
+    """Sends `chunks` as events; `leave` is called in the end, whatever the end is.
+
+    `block`: events are padded to a multiple of so many bytes. 0: not at all.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[Chunk],
+        leave: Callable[[], None],
+        *,
+        patience: float,
+        block: int = 0,
+    ) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self.headers["cache-control"] = "no-cache"
+        self.headers["x-accel-buffering"] = "no"  # nginx would gather events
+        self._chunks, self._leave = chunks, leave
+        self._patience, self._block = patience, block
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            left, _ = await unless_left(receive, self._write(send))
+            scope.setdefault("state", {})["left"] = left
+        finally:
+            self._leave()
+
+    async def _write(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        try:
+            await self._send(send, start)
+            async for event in self._events():
+                await self._send(send, {"type": "http.response.body", "body": event,
+                                        "more_body": True})  # fmt: skip
+            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            log.warning("reader_dropped", extra={"fields": {"seconds": self._patience}})
+
+    async def _send(self, send: Send, message: dict[str, Any]) -> None:
+        async with asyncio.timeout(self._patience):
+            await send(message)
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks:
+                yield event(chunk, self._block)
+            yield DONE
+        except ApiError as error:
+            yield f"data: {error.to_json()}\n\n".encode()
+        except Exception as error:
+            log.exception("stream_failed")
+            yield f"data: {failure(error).to_json()}\n\n".encode()
+
+
+def event(chunk: Chunk, block: int = 0) -> bytes:
+    """One event; padded with spaces in a field of its own to a multiple of `block` bytes."""
+    if not block:
+        return f"data: {chunk.to_json()}\n\n".encode()
+    chunk.obfuscation = ""
+    bare = f"data: {chunk.to_json()}\n\n".encode()
+    chunk.obfuscation = "-" * (math.ceil(len(bare) / block) * block - len(bare))
+    return f"data: {chunk.to_json()}\n\n".encode()

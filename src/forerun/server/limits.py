@@ -1,0 +1,70 @@
+"""Bodies of bounded size that arrive in bounded time.
+
+A body is read here, whole, before anything looks at it: JSON cannot be used in parts. What is over
+the limit is not read on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from forerun.server.errors import ApiError
+from forerun.server.replies import error_response
+
+
+class BodyLimit:
+    """ASGI: 413 for a body of more than `most` bytes, 408 for one that takes over `seconds`."""
+
+    def __init__(self, app: ASGIApp, most: int, seconds: float) -> None:
+        self._app, self._most, self._seconds = app, most, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._read(Headers(scope=scope), receive)
+        except ApiError as error:
+            error.headers["connection"] = "close"  # the rest of the body is not waited for
+            await error_response(error)(scope, receive, send)
+            return
+        if body is None:
+            return
+        read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return read.pop() if read else await receive()
+
+        await self._app(scope, replay, send)
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+        """None where the client has left."""
+        stated = headers.get("content-length", "")
+        if stated.isdecimal() and int(stated) > self._most:
+            raise self._too_large(f"{int(stated)} bytes")
+        parts: list[bytes] = []
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(self._seconds):
+                while more:
+                    message: Any = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._most:
+                        raise self._too_large("more")
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            raise ApiError(408, f"the body did not arrive within {self._seconds:g} s") from None
+        return b"".join(parts)
+
+    def _too_large(self, what: str) -> ApiError:
+        return ApiError(
+            413, f"the body has {what}; this server takes {self._most} bytes at most",
+            code="body_too_large",
+        )  # fmt: skip

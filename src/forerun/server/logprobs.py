@@ -1,0 +1,79 @@
+"""Log-probabilities in OpenAI's two shapes, token by token.
+
+Every token that usage counts has its entry, the one that ended the text too, so that the entries
+add up to the log-probability of what was sampled. Tokens are shown as people read them: their text,
+the name of a special one, `\\xe2` for bytes that are no text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from forerun.server.responses import ChatLogprob, ChatLogprobs, CompletionLogprobs, TopLogprob
+from forerun.text.tokenizer import Tokenizer
+
+LOWEST = -9999.0
+"""In place of −∞, which JSON does not have; OpenAI's own stand-in."""
+
+
+def chat_logprobs(tokenizer: Tokenizer, entries: Sequence[Any]) -> ChatLogprobs:
+    """`entries` are the engine's `TokenLogprob`s."""
+    content = [
+        ChatLogprob(
+            **_one(tokenizer, entry.token, entry.logprob),
+            top_logprobs=[TopLogprob(**_one(tokenizer, *top)) for top in entry.top],
+        )
+        for entry in entries
+    ]
+    return ChatLogprobs(content=content, refusal=None)
+
+
+def _one(tokenizer: Tokenizer, token: int, logprob: float) -> dict[str, Any]:
+    added = tokenizer.token_bytes(token)
+    return {
+        "token": tokenizer.token_text(token),
+        "logprob": max(logprob, LOWEST),
+        "bytes": list(added) if added else None,
+    }
+
+
+class CompletionWriter:
+    """Entries of one choice of /v1/completions, in order; it follows the text for the offsets.
+
+    `text_offset` counts the characters of the choice's text before the token, or before the
+    character that the token completes.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, hidden: frozenset[int]) -> None:
+        self._tokenizer, self._hidden = tokenizer, hidden
+        self._decoder = tokenizer.stream()
+        self._offset = 0
+
+    def begin(self, offset: int, continuing: bool) -> None:
+        """The answer begins behind `offset` characters; its text goes on from a prompt, or not."""
+        self._decoder = self._tokenizer.stream(continuing=continuing)
+        self._offset = offset
+
+    def write(self, tokens: Sequence[int], entries: Sequence[Any]) -> CompletionLogprobs:
+        """`entries` are `TokenLogprob`s, or None for the first token of a prompt."""
+        names, offsets = [], []
+        for token in tokens:
+            names.append(self._tokenizer.token_text(token))
+            offsets.append(self._offset)
+            if token not in self._hidden:
+                self._offset += len(self._decoder.push(token))
+        return CompletionLogprobs(
+            tokens=names,
+            token_logprobs=[None if e is None else max(e.logprob, LOWEST) for e in entries],
+            top_logprobs=[None if e is None else self._top(e) for e in entries],
+            text_offset=offsets,
+        )
+
+    def _top(self, entry: Any) -> dict[str, float]:
+        """The likeliest tokens, and the token itself where it is none of them. Of two tokens that
+        read alike, the likelier."""
+        found: dict[str, float] = {}
+        for token, logprob in (*entry.top, (entry.token, entry.logprob)):
+            found.setdefault(self._tokenizer.token_text(token), max(logprob, LOWEST))
+        return found

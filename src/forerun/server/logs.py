@@ -1,0 +1,124 @@
+"""The log: a JSON object a line. Prompts, answers, and messages that may quote them are left out
+unless asked for."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from forerun.errors import OptionError
+from forerun.server.metrics import Metrics
+
+log = logging.getLogger("forerun.server")
+
+
+class JsonLines(logging.Formatter):
+    """`record.fields` beside the event's name; tracebacks without the error's own message, unless
+    `texts`."""
+
+    def __init__(self, *, texts: bool) -> None:
+        super().__init__()
+        self._texts = texts
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line: dict[str, Any] = {
+            "time": when.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = type(record.exc_info[1]).__name__
+            trace = self.formatException(record.exc_info)
+            line["traceback"] = trace if self._texts else _without_message(trace)
+        return json.dumps(line)
+
+
+def _without_message(trace: str) -> str:
+    """The places alone: the lines of a traceback that are indented."""
+    return "\n".join(line for line in trace.splitlines() if line.startswith("  "))
+
+
+@contextmanager
+def logging_lines(
+    path: Path | None = None, *, texts: bool = False, level: int = logging.INFO
+) -> Iterator[None]:
+    """The server's log, to a file or to standard error. OptionError if it cannot be opened."""
+    try:
+        handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path)
+    except OSError as error:
+        raise OptionError(
+            f"log_file {path} cannot be written: {(error.strerror or str(error)).lower()}"
+        ) from None
+    handler.setFormatter(JsonLines(texts=texts))
+    loggers = [(logging.getLogger(name), least) for name, least in
+               (("forerun", level), ("uvicorn", logging.WARNING))]  # fmt: skip
+    before = [(logger, logger.level, logger.propagate) for logger, _ in loggers]
+    for logger, least in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(least)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, was, propagate in before:
+            logger.removeHandler(handler)
+            logger.setLevel(was)
+            logger.propagate = propagate
+        handler.close()
+
+
+class AccessLog:
+    """ASGI: a name for each request (`x-request-id`), and a line and a count when it is over."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, texts: bool, paths: set[str]) -> None:
+        self._app, self._metrics, self._texts, self._paths = app, metrics, texts, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        name = uuid.uuid4().hex
+        state: dict[str, Any] = scope.setdefault("state", {})
+        status = 0
+
+        async def named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", name.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, named)
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._metrics.answered(path, status)
+            fields: dict[str, Any] = {
+                "id": name,
+                "method": scope["method"],
+                "path": scope["path"][:200],
+                "status": status,
+                "seconds": round(time.perf_counter() - begun, 4),
+            }
+            if "tenant" in state:
+                fields["key"] = state["tenant"][:8]  # of its digest
+            for field in ("tokens", "left", "unknown"):
+                if state.get(field):
+                    fields[field] = state[field]
+            if self._texts:
+                fields |= {f: state[f] for f in ("request", "texts") if f in state}
+            log.log(logging.DEBUG if scope["path"] == "/health" else logging.INFO,
+                    "request", extra={"fields": fields})  # fmt: skip

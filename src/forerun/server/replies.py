@@ -1,0 +1,13 @@
+"""An error as a response."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from forerun.server.errors import ApiError
+
+
+def error_response(error: ApiError) -> Response:
+    return Response(
+        error.to_json(), error.status, headers=error.headers, media_type="application/json"
+    )

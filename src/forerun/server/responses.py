@@ -1,0 +1,192 @@
+"""What clients get, in OpenAI's shapes. Fields that were not set are left out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    def to_json(self) -> str:
+        return self.model_dump_json(exclude_unset=True)
+
+
+# ---------------------------------------------------------------- usage, statistics
+
+
+class PromptDetails(Reply):
+    cached_tokens: int
+
+
+class CompletionDetails(Reply):
+    accepted_prediction_tokens: int
+    rejected_prediction_tokens: int
+    reasoning_tokens: int
+
+
+class Usage(Reply):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
+
+
+class SpeculativeDecoding(Reply):
+    """vLLM's fields of the same names. A step is a round in which something was drafted."""
+
+    mean_acceptance_length: float  # 1 + accepted tokens per step
+    draft_acceptance_rate: float  # accepted per drafted token
+    acceptance_histogram: list[int]  # index j: steps that accepted j tokens
+    num_spec_steps: int
+    num_accepted_draft_tokens: int
+    num_draft_tokens: int
+    num_spec_tokens: int  # most tokens drafted in a step
+
+
+class Metrics(Reply):
+    speculative_decoding: SpeculativeDecoding
+
+
+Trace = list[dict[str, Any]]
+"""Rounds, as `forerun generate --trace` writes them."""
+
+
+# ---------------------------------------------------------------- completions
+
+
+class CompletionLogprobs(Reply):
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
+    text_offset: list[int]  # characters of the choice's text before each token
+
+
+class CompletionChoice(Reply):
+    index: int
+    text: str
+    logprobs: CompletionLogprobs | None
+    finish_reason: Literal["stop", "length"] | None
+    prompt_token_ids: list[int] | None = None
+    token_ids: list[int] | None = None
+    trace: Trace | None = None
+
+
+class Completions(Reply):
+    """Also a chunk of a stream."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[CompletionChoice]
+    usage: Usage | None = None
+    metrics: Metrics | None = None
+    obfuscation: str | None = None  # padding, where the stream is paced
+
+
+# ---------------------------------------------------------------- chat
+
+
+class TopLogprob(Reply):
+    token: str
+    logprob: float
+    bytes: list[int] | None
+
+
+class ChatLogprob(TopLogprob):
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(Reply):
+    content: list[ChatLogprob]
+    refusal: None
+
+
+class ChatMessage(Reply):
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class ChatChoice(Reply):
+    index: int
+    message: ChatMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: Literal["stop", "length"]
+    token_ids: list[int] | None = None
+    trace: Trace | None = None
+
+
+class Chat(Reply):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[ChatChoice]
+    usage: Usage
+    metrics: Metrics | None = None
+    prompt_token_ids: list[int] | None = None
+
+
+class Delta(Reply):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+
+
+class ChunkChoice(Reply):
+    index: int
+    delta: Delta
+    logprobs: ChatLogprobs | None
+    finish_reason: Literal["stop", "length"] | None
+    token_ids: list[int] | None = None
+    trace: Trace | None = None
+
+
+class ChatChunk(Reply):
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[ChunkChoice]
+    usage: Usage | None = None
+    metrics: Metrics | None = None
+    prompt_token_ids: list[int] | None = None
+    obfuscation: str | None = None
+
+
+# ---------------------------------------------------------------- the rest
+
+
+class ModelCard(Reply):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    max_model_len: int | None
+
+
+class ModelList(Reply):
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class Health(Reply):
+    status: Literal["ok", "draining", "failed"]
+
+
+class Tokens(Reply):
+    count: int
+    max_model_len: int | None
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class Text(Reply):
+    prompt: str

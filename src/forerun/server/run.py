@@ -1,0 +1,90 @@
+"""Sockets and signals: the first SIGTERM or SIGINT drains, the second ends at once.
+
+Draining: no new connections, those that are answered are answered to their end (`timeout` bounds
+that), then the engine closes. On the second signal nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from types import FrameType
+
+import uvicorn
+
+from forerun.engine import Engine
+from forerun.errors import OptionError
+from forerun.server.app import create_app
+from forerun.server.config import ServerConfig
+
+log = logging.getLogger("forerun.server")
+
+
+class Server(uvicorn.Server):
+    """Serves `engine` at host and port; port 0 takes a free one, `url` says which.
+
+    `run()` blocks until a signal ends it, or `should_exit` is set. OptionError where the address
+    cannot be had, before anything is served.
+    """
+
+    def __init__(
+        self, engine: Engine, config: ServerConfig, *, host: str = "127.0.0.1", port: int = 8000
+    ) -> None:
+        app = create_app(engine, config)
+        self._service = app.state.service
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="on",
+                timeout_keep_alive=30,
+                proxy_headers=False,
+                ws="none",
+            )
+        )
+        self._engine = engine
+        self.socket = _bound(host, port)
+        address = self.socket.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        self.url = f"http://{shown}:{address[1]}"
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("serving", extra={"fields": {"url": self.url}})
+        try:
+            super().run(sockets=[self.socket])
+        finally:
+            self.socket.close()
+            self._engine.close()
+            log.info("closed")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Signals end here: they are not raised again when all is done, as uvicorn would."""
+        if self.should_exit:
+            self.force_exit = True
+        else:
+            self.should_exit = True
+            self._service.draining = True
+        log.info("ending" if self.force_exit else "draining", extra={"fields": {"signal": sig}})
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+        except OSError:
+            bound.close()
+            raise
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OptionError(
+            f"host {host!r}, port {port} cannot be served at: {reason.lower()}"
+        ) from None
+    return bound

@@ -1,0 +1,52 @@
+"""Who may ask: API keys, compared in constant time, before a body is read.
+
+A key is its client's tenant: pages of the prefix cache and the drafters' memory are shared within
+it alone. Tenants are digests, so that no key is kept where it is not needed. `/health` needs none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from forerun.server.errors import ApiError
+from forerun.server.replies import error_response
+
+OPEN = ("/health",)
+
+
+class Keys:
+    """ASGI: 401 for a request without one of `keys`; none given: everybody may ask."""
+
+    def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
+        self._app = app
+        self._digests = [_digest(key) for key in keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._digests and scope["path"] not in OPEN:
+            tenant = self.tenant(Headers(scope=scope).get("authorization", ""))
+            if tenant is None:
+                error = ApiError(401, "a valid API key is needed: Authorization: Bearer KEY")
+                error.headers["www-authenticate"] = "Bearer"
+                await error_response(error)(scope, receive, send)
+                return
+            scope.setdefault("state", {})["tenant"] = tenant
+        await self._app(scope, receive, send)
+
+    def tenant(self, authorization: str) -> str | None:
+        """The client's, by its header; None without a valid key. Every key is compared."""
+        kind, _, key = authorization.partition(" ")
+        given = _digest(key.strip())
+        found = None
+        for digest in self._digests:
+            if hmac.compare_digest(digest, given):
+                found = digest
+        return found if kind.lower() == "bearer" else None
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

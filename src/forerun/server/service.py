@@ -1,0 +1,167 @@
+"""The life of a request: checked, queued, answered, or left.
+
+    body -> endpoint (chat.py, completions.py): prompts and the engine's keywords
+         -> Answers: streams of the engine
+         -> endpoint: one reply, or chunks
+
+This module does not know what either endpoint's replies look like.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from forerun.engine import Completion, Engine, Prompt
+from forerun.errors import OptionError
+from forerun.server import pacing
+from forerun.server.answers import Answers, unless_left
+from forerun.server.config import ServerConfig
+from forerun.server.deltas import Delta, deltas
+from forerun.server.errors import ApiError
+from forerun.server.events import Chunk, EventStream
+from forerun.server.metrics import Metrics
+from forerun.server.requests import Sampling
+from forerun.server.responses import Reply
+from forerun.text.tokenizer import Tokenizer
+
+VERSION = version("forerun")
+LEFT = 499  # nginx's status for a client that closed the connection; nobody sees it but the log
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What all chunks of an answer begin with."""
+
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str = f"forerun-{VERSION}"
+
+
+class Endpoint(Protocol):
+    """From a body to prompts, and from completions to replies."""
+
+    @property
+    def body(self) -> Sampling: ...
+
+    @property
+    def prompts(self) -> Sequence[Prompt]: ...
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keywords of the engine."""
+        ...
+
+    @property
+    def top(self) -> int | None:
+        """Likeliest tokens shown with each; None: no log-probabilities."""
+        ...
+
+    def reply(self, head: Head, choices: Sequence[Completion]) -> Reply: ...
+
+    def chunks(self, head: Head, deltas: AsyncIterator[Delta]) -> AsyncIterator[Chunk]: ...
+
+
+class Service:
+    """One engine behind names. OptionError for a model without a tokenizer."""
+
+    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+        if engine.target.tokenizer is None:
+            raise OptionError(f"{engine.target.name} has no tokenizer: a server needs one")
+        self.engine, self.config = engine, config
+        self.tokenizer: Tokenizer = engine.target.tokenizer
+        self.metrics = Metrics(engine.status)
+        self.created = int(time.time())
+        self.draining = False
+
+    def named(self, model: str | None) -> str:
+        """The name to answer with. ApiError 404 for one that is not served."""
+        if model is None:
+            return self.config.models[0]
+        if model not in self.config.models:
+            known = ", ".join(self.config.models)
+            raise ApiError(
+                404, f"the model {model[:80]!r} is not served here; served: {known}",
+                param="model", code="model_not_found",
+            )  # fmt: skip
+        return model
+
+    async def answer(self, http: Request, endpoint: Endpoint, kind: str) -> Response:
+        """One reply, or a stream. ApiError for what is refused."""
+        body = endpoint.body
+        state = http.scope.setdefault("state", {})
+        head = Head(
+            id=f"{kind}-{uuid.uuid4().hex}", created=int(time.time()), model=self.named(body.model)
+        )
+        prompts, n = endpoint.prompts, body.n or 1
+        if len(prompts) * n > self.config.max_choices:
+            raise ApiError(
+                400, f"{len(prompts)} prompts times n = {n} are more than the "
+                f"{self.config.max_choices} choices a request may have here", param="n",
+            )  # fmt: skip
+        answers = Answers(
+            self.engine,
+            self.metrics,
+            tenant=state.get("tenant", ""),
+            timeout=self.config.timeout,
+        )
+        fields = tuple(type(body).model_fields)
+        left, _ = await unless_left(
+            http.receive, answers.submit(prompts, n, endpoint.options, fields)
+        )
+        if left:
+            return gone(state)
+        if body.stream:
+            return self._stream(answers, endpoint, head, len(prompts) * n, state)
+        async with answers:
+            left, choices = await unless_left(http.receive, answers.finished())
+            if left:
+                return gone(state)
+        state["tokens"] = sum(len(done.tokens) for done in choices)
+        if self.config.log_prompts:
+            state["texts"] = [done.text for done in choices]
+        return Response(endpoint.reply(head, choices).to_json(), media_type="application/json")
+
+    def _stream(
+        self,
+        answers: Answers,
+        endpoint: Endpoint,
+        head: Head,
+        choices: int,
+        state: dict[str, Any],
+    ) -> Response:
+        body = endpoint.body
+        whole = body.trace or body.return_token_ids or endpoint.top is not None
+
+        async def counted(source: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
+            """Those that show something; all of them where a rhythm is kept."""
+            async for delta in source:
+                state["tokens"] = state.get("tokens", 0) + len(delta.tokens)
+                if delta.text or delta.done is not None or whole or self.config.pacing is not None:
+                    yield delta
+
+        source = counted(deltas(answers))
+        pace, block = self.config.pacing, 0
+        if pace is not None:
+            source = pacing.paced(source, choices, pace)
+            block = pacing.block(endpoint.top)
+        return EventStream(
+            endpoint.chunks(head, source),
+            answers.cancel,
+            patience=self.config.body_timeout,
+            block=block,
+        )
+
+
+def gone(state: dict[str, Any]) -> Response:
+    """For a client that has left."""
+    state["left"] = True
+    return Response(status_code=LEFT)

@@ -1,0 +1,95 @@
+"""Bodies and answers of bounded size and time."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import socket
+import time
+from urllib.parse import urlsplit
+
+from forerun import Engine
+from server.fakes import lively_model, until, writer
+
+
+def test_a_body_over_the_limit(serve):
+    server = serve(Engine(lively_model(), None), max_body=1000)
+    assert server.complete("a" * 900, max_tokens=1).status == 200
+    found = server.complete("a" * 1000, max_tokens=1)
+    assert found.status == 413
+    assert found.error["code"] == "body_too_large"
+    assert "1000" in found.error["message"]
+
+
+def test_a_body_whose_length_is_not_told(serve):
+    """In chunks: it is not read beyond the limit."""
+    server = serve(Engine(lively_model(), None), max_body=1000)
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port), timeout=20) as sock:
+        sock.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        for _ in range(4):
+            sock.sendall(b"190\r\n" + b" " * 400 + b"\r\n")
+        found = http.client.HTTPResponse(sock)
+        found.begin()
+        assert found.status == 413
+        assert json.loads(found.read())["error"]["code"] == "body_too_large"
+
+
+def test_a_body_that_does_not_come(serve):
+    server = serve(Engine(lively_model(), None), body_timeout=0.2)
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port), timeout=20) as sock:
+        sock.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n"
+            b"content-type: application/json\r\n\r\n{"
+        )
+        found = http.client.HTTPResponse(sock)
+        found.begin()
+        assert found.status == 408
+        assert json.loads(found.read())["error"]["type"] == "timeout_error"
+
+
+def test_an_answer_that_takes_too_long(serve):
+    server = serve(Engine(writer("x" * 5000, 1, seconds=0.01), None), timeout=0.3)
+    found = server.complete([4], max_tokens=5000)
+    assert found.status == 408
+    assert "0.3 s" in found.error["message"]
+    server.idle()
+    streamed = server.complete([4], max_tokens=5000, stream=True)
+    assert streamed.status == 200
+    assert streamed.events[-1]["error"]["code"] == "timeout"
+    assert len(streamed.events) > 1
+    server.idle()
+
+
+def test_waiting_counts(serve):
+    engine = Engine(writer("x" * 5000, 1, seconds=0.01), None, max_batch=1)
+    server = serve(engine, timeout=0.5)
+    first = server.opened("/v1/completions", {"prompt": [4], "max_tokens": 5000})
+    until(lambda: engine.status().running)
+    begun = time.monotonic()
+    assert server.complete([4], max_tokens=5000).status == 408
+    assert time.monotonic() - begun < 10
+    first.close()
+
+
+def test_a_reader_that_does_not_read_is_dropped(serve, caplog):
+    """Its answer is longer than what the sockets hold; the engine does not wait for it."""
+    text = "x" * 600
+    engine = Engine(writer(text, 1), None)
+    server = serve(engine, body_timeout=0.3)
+    server.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    body = {"prompt": [4], "max_tokens": 600, "stream": True, "n": 2, "trace": True}
+    with caplog.at_level(logging.WARNING, logger="forerun.server"):
+        sock = server.opened("/v1/completions", body, buffer=4096)
+        until(lambda: any(r.message == "reader_dropped" for r in caplog.records))
+    assert server.complete([4], max_tokens=600).json["choices"][0]["text"] == text
+    rest = b""
+    while data := sock.recv(1 << 16):
+        rest += data
+    assert b"[DONE]" not in rest  # it was not whole
+    sock.close()

@@ -1,0 +1,214 @@
+"""Streams say what non-streams say, wherever an end falls; and who leaves is not written for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import time
+
+import pytest
+
+from engine.fakes import END, TOKENS, Guessing, follows, letters
+from forerun import Engine
+from forerun.drafters import NgramDrafter
+from server.fakes import Serving, busy, lively_model, texts, until, writer
+
+TEXT = "abcabd 🦊 abcé."
+
+
+def told(server, *, chat=False, **fields):
+    """Text, ids, logprobs, usage and reason: of the whole, and put together from a stream."""
+    ask = server.chat if chat else server.complete
+    logprobs = {"logprobs": True, "top_logprobs": 2} if chat else {"logprobs": 2}
+    fields = {"return_token_ids": True, **logprobs, **fields}
+    if not chat:
+        fields["prompt"] = [4]
+    found = ask(**fields).json
+    choice = found["choices"][0]
+    shown = choice["logprobs"]["content"] if chat else choice["logprobs"]
+    text = choice["message"]["content"] if chat else choice["text"]
+    whole = (text, choice["token_ids"], shown, choice["finish_reason"], found["usage"])
+    events = ask(stream=True, stream_options={"include_usage": True}, **fields).events
+    assert events[-1] == "[DONE]"
+    parts = [event["choices"][0] for event in events[:-2]]
+    ids = [token for part in parts for token in part.get("token_ids", [])]
+    if chat:
+        entries = [e for part in parts if part["logprobs"] for e in part["logprobs"]["content"]]
+    else:
+        entries = {name: [] for name in shown}
+        for part in parts:
+            for name, more in (part["logprobs"] or {}).items():
+                entries[name] += more
+    streamed = (texts(events), ids, entries, parts[-1]["finish_reason"], events[-2]["usage"])
+    assert whole == streamed
+    return whole
+
+
+@pytest.fixture(scope="module")
+def rounds_of_four():
+    """Writes TEXT with drafts that are right, or wrong at every third token."""
+    ids = letters(TEXT)
+    found = []
+    for drafter in (follows([*ids, END], 1), Guessing(_stumbling(ids)), None):
+        found.append(Serving(Engine(writer(TEXT, 1), drafter, num_draft=4)))
+        found[-1].start()
+    yield found
+    for server in found:
+        server.idle()
+        server.stop()
+
+
+def _stumbling(ids):
+    return lambda before, count: [
+        7 if i % 3 == 2 else token for i, token in enumerate(ids[len(before) - 1 :][:count])
+    ]
+
+
+@pytest.mark.parametrize("end", range(1, len(TEXT) + 1))
+def test_a_stop_at_every_position(rounds_of_four, end):
+    """One that ends there; of two, the first to end wins."""
+    stop = TEXT[max(end - 3, 0) : end]
+    cut = TEXT.find(stop)
+    found = [told(server, stop=[stop, "never", "."], max_tokens=40) for server in rounds_of_four]
+    assert all(one == found[0] for one in found)
+    text, ids, entries, reason, usage = found[0]
+    assert text == TEXT[:cut]
+    assert reason == "stop"
+    assert usage["completion_tokens"] == len(ids) == len(entries["tokens"])
+
+
+@pytest.mark.parametrize("budget", range(1, len(letters(TEXT)) + 2))
+def test_the_budget_at_every_position(rounds_of_four, budget):
+    found = [told(server, max_tokens=budget) for server in rounds_of_four]
+    assert all(one == found[0] for one in found)
+    text, ids, _, reason, _ = found[0]
+    assert TEXT.startswith(text)
+    assert ids == [*letters(TEXT), END][:budget]
+    assert reason == ("length" if budget <= len(letters(TEXT)) else "stop")
+
+
+def test_sampled_answers_with_stops(lively):
+    for seed in range(12):
+        told(lively, chat=seed % 2 == 0, seed=seed, max_tokens=40, stop=["ab", "c,", "hh"])
+
+
+def test_echo_and_logprobs_in_a_stream(lively):
+    fields = {"prompt": "hello", "echo": True, "logprobs": 1, "seed": 3, "max_tokens": 9}
+    whole = lively.complete(**fields).json["choices"]
+    events = lively.complete(stream=True, **fields).events
+    assert [event["choices"] for event in events[:-1]] == [whole]
+    bare = lively.complete("hello", echo=True, seed=3, max_tokens=9, stream=True).events
+    assert texts(bare) == whole[0]["text"]
+
+
+def test_nothing_is_said_where_nothing_came(serve):
+    """Half of a character is no event."""
+    server = serve(Engine(writer("🦊", 1), None))
+    events = server.complete([4], max_tokens=9, stream=True).events
+    assert [event["choices"][0]["text"] for event in events[:-1]] == ["🦊", ""]
+
+
+def reset(sock: socket.socket) -> None:
+    """As the kernel does for a process that was killed."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+@pytest.mark.parametrize("leave", [socket.socket.close, reset])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("running", [True, False])
+def test_who_leaves_is_not_written_for(serve, leave, stream, running):
+    """In mid-answer and in the queue; the place is free at once."""
+    engine = Engine(writer("x" * 5000, 1, seconds=0.005), None, max_batch=1)
+    server = serve(engine)
+    body = {"prompt": [4], "max_tokens": 5000, "stream": stream}
+    first = server.opened("/v1/completions", body)
+    until(lambda: engine.status().running)
+    if stream:
+        assert first.recv(100)
+    if running:
+        leave(first)
+    else:
+        second = server.opened("/v1/completions", body)
+        until(lambda: engine.status().waiting)
+        leave(second)
+        until(lambda: engine.status().waiting == 0)
+        assert engine.status().running == 1
+        first.close()
+    until(lambda: busy(engine) == 0, 5)
+    assert server.complete([4], max_tokens=2).json["choices"][0]["text"] == "xx"
+
+
+def test_who_leaves_while_the_drafter_runs(serve):
+    class Pondering(Guessing):
+        inside = False
+
+        def propose(self, requests):
+            self.inside = True
+            time.sleep(0.05)
+            self.inside = False
+            return super().propose(requests)
+
+    drafter = Pondering(lambda ids, count: [4 + ord("x")] * count)
+    engine = Engine(writer("x" * 5000, 1), drafter, num_draft=2)
+    server = serve(engine)
+    sock = server.opened("/v1/completions", {"prompt": [4], "max_tokens": 5000, "stream": True})
+    until(lambda: drafter.inside)
+    reset(sock)
+    until(lambda: busy(engine) == 0 and not drafter.slots, 5)
+
+
+def test_one_of_several_choices_left(serve):
+    engine = Engine(lively_model(0.002), NgramDrafter(), num_draft=3)
+    server = serve(engine)
+    options = {"logit_bias": {str(END): -1000}, "max_tokens": 3000, "stream": True}
+    sock = server.opened("/v1/completions", {"prompt": ["hello", "ab"], "n": 3, **options})
+    assert sock.recv(10)
+    reset(sock)
+    until(lambda: busy(engine) == 0, 5)
+
+
+def test_a_slow_reader_slows_nobody(serve):
+    """One reads nothing; the others' answers come as without it."""
+    engine = Engine(lively_model(0.001), NgramDrafter(), num_draft=3)
+    server = serve(engine)
+    options = {"logit_bias": {str(END): -1000}, "max_tokens": 200, "seed": 5}
+    expected = server.complete(**options).json["choices"][0]["text"]
+    lazy = [
+        server.opened("/v1/completions", {"prompt": "hello", "stream": True, "trace": True,
+                                          "n": 3, **options})
+        for _ in range(2)
+    ]  # fmt: skip
+    for _ in range(3):
+        assert server.complete(**options).json["choices"][0]["text"] == expected
+    for sock in lazy:
+        sock.close()
+
+
+def test_a_deaf_event_loop_is_no_error():
+    """Listeners may be called after the loop has gone."""
+    from forerun.server.answers import Answers
+    from forerun.server.metrics import Metrics
+
+    engine = Engine(lively_model(), None)
+
+    async def make():
+        return Answers(engine, Metrics(engine.status), tenant="", timeout=1)
+
+    asyncio.run(make())._listen(None)
+
+
+def test_the_text_of_ids(lively):
+    found = lively.ask("/tokenize", {"prompt": "hello é", "return_token_strs": True}).json
+    assert found["tokens"] == TOKENS.encode("hello é")
+    assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
+    assert lively.ask("/detokenize", {"tokens": found["tokens"]}).json == {"prompt": "hello é"}
+    talk = [{"role": "user", "content": "hello"}]
+    chat = lively.ask("/tokenize", {"messages": talk}).json
+    assert chat["tokens"] == TOKENS.encode_chat(talk)
+    assert chat["token_strs"] is None
+    for body in ({}, {"prompt": "a", "messages": talk}, {"prompt": 5}):
+        assert lively.ask("/tokenize", body).status == 400
+    for body in ({"tokens": [99999]}, {"tokens": ["a"]}, {"tokens": 5}, {}):
+        assert lively.ask("/detokenize", body).status == 400
