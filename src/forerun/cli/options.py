@@ -1,4 +1,4 @@
-"""The options that `generate` and `chat` share, each written once: `Settings`.
+"""The options that `generate`, `chat` and `serve` share, each written once: `Settings`.
 
 A command takes `settings: Settings`; `command` shows typer its fields as options in their place.
 `sampling()` and `loading()` say what the options mean, under the library's names.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -38,7 +38,7 @@ def _option(panel: str, *names: str, **more: Any) -> Any:
 
 
 PROMPT, DRAFTING = "Prompt", "Drafting: changes the speed, never the law"
-_MODEL, _LAW = "Model", "Sampling"
+MODEL, _LAW = "Model", "Sampling"
 _END, _OUT = "Ending", "Output"
 DTYPE = "Numbers the model computes in: float32, bfloat16 or float64."
 DEVICE = "Where the model runs: cpu or cuda."
@@ -53,29 +53,29 @@ class Settings:
 
     # fmt: off
     model: Annotated[str, _option(
-        _MODEL, "-m", "--model", metavar="NAME|PATH",
+        MODEL, "-m", "--model", metavar="NAME|PATH",
         help="A named model, a GGUF file, a model folder, or a hub id.",
     )] = "smollm2"
     backend: Annotated[str, _option(
-        _MODEL, "--backend", metavar="NAME", help=BACKEND,
+        MODEL, "--backend", metavar="NAME", help=BACKEND,
     )] = "auto"
     dtype: Annotated[str, _option(
-        _MODEL, "--dtype", metavar="NAME",
+        MODEL, "--dtype", metavar="NAME",
         help=DTYPE,
     )] = "float32"
     device: Annotated[str, _option(
-        _MODEL, "--device", metavar="NAME", help=DEVICE,
+        MODEL, "--device", metavar="NAME", help=DEVICE,
     )] = "cpu"
     threads: Annotated[int | None, _option(
-        _MODEL, "-t", "--threads", parser=whole, metavar="N",
+        MODEL, "-t", "--threads", parser=whole, metavar="N",
         help=THREADS,
     )] = None
     context: Annotated[int | None, _option(
-        _MODEL, "-c", "--context", parser=whole, metavar="N",
+        MODEL, "-c", "--context", parser=whole, metavar="N",
         help="Most tokens of prompt and answer. \\[default: all the model can]",
     )] = None
     max_memory: Annotated[str | None, _option(
-        _MODEL, "--max-memory", metavar="SIZE",
+        MODEL, "--max-memory", metavar="SIZE",
         help="Most memory of each model's cache, such as 2GiB. \\[default: no limit]",
     )] = None
 
@@ -247,13 +247,19 @@ class Settings:
         }
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """`function(…, settings)` with the fields of `Settings` as options in its signature."""
+def command(
+    function: Callable[..., None], only: Collection[str] | None = None
+) -> Callable[..., None]:
+    """`function(…, settings)` with the fields of `Settings` as options in its signature.
+
+    `only` those of some panels; the other fields keep their defaults.
+    """
     own_hints = get_type_hints(function, include_extras=True)
     hints = get_type_hints(Settings, include_extras=True)
     own = [p for p in inspect.signature(function).parameters.values() if p.name != "settings"]
     shown = [p.replace(annotation=own_hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
-    for field in fields(Settings):
+    wanted = [f for f in fields(Settings) if only is None or _panel(hints[f.name]) in only]
+    for field in wanted:
         default = inspect.Parameter.empty if field.default is MISSING else field.default
         shown.append(
             inspect.Parameter(
@@ -265,13 +271,19 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         )
 
     def run(**values: Any) -> None:
-        settings = Settings(**{field.name: values.pop(field.name) for field in fields(Settings)})
+        settings = Settings(**{field.name: values.pop(field.name) for field in wanted})
         function(**values, settings=settings)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     return run
+
+
+def _panel(hint: Any) -> str:
+    """Where an option stands in the help."""
+    panel: str = get_args(hint)[1].rich_help_panel
+    return panel
 
 
 _SPOKEN = {f.name: "--" + f.name.replace("_", "-") for f in fields(Settings) if f.name != "model"}

@@ -38,10 +38,18 @@ def cache_folder() -> Path | None:
 class Session:
     """An engine for `settings`, and where its answers go.
 
-    Raises what is wrong with the settings, the files they name, and the models.
+    `engine` are further keywords of the engine. Raises what is wrong with the settings, the files
+    they name, and the models.
     """
 
-    def __init__(self, settings: Settings, screen: Screen, trace: TraceFile, predicted: str | None):
+    def __init__(
+        self,
+        settings: Settings,
+        screen: Screen,
+        trace: TraceFile,
+        predicted: str | None,
+        **engine: Any,
+    ) -> None:
         self.settings, self.screen = settings, screen
         self._trace = trace
         self._answers = 0
@@ -52,6 +60,7 @@ class Session:
             verifier=settings.verifier,
             num_draft=settings.num_draft,
             cache=cache_folder(),
+            **engine,
         )
         if settings.num_draft == AUTO and not settings.plain:
             self._measure()

@@ -1,0 +1,136 @@
+"""`forerun serve`: an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forerun.cli.options import DRAFTING, MODEL, Settings, command
+from forerun.cli.screen import Screen
+from forerun.cli.session import Session
+from forerun.cli.trace_file import TraceFile
+from forerun.cli.values import number, parse_size, whole
+from forerun.errors import MissingExtraError, OptionError
+
+KEY = "FORERUN_API_KEY"
+_SERVER, _LIMITS, _SAFETY = "Server", "Limits", "Who may ask, and what is told"
+
+
+def _option(panel: str, names: str, metavar: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+# fmt: off
+def serve(
+    host: Annotated[str, _option(
+        _SERVER, "--host", "ADDRESS", "0.0.0.0 lets other machines ask: give --api-key then.",
+    )] = "127.0.0.1",
+    port: Annotated[int, _option(
+        _SERVER, "--port", "N", "0: a free one, which the log tells.", parser=whole,
+    )] = 8000,
+    served_model_name: Annotated[list[str] | None, _option(
+        _SERVER, "--served-model-name", "NAME",
+        "The name clients call the model by. Repeatable: all are taken, the first is given. "
+        "\\[default: the model's]",
+    )] = None,
+    stream_pacing: Annotated[float | None, _option(
+        _SERVER, "--stream-pacing", "MS",
+        "Send streams in chunks of equal size, one every MS milliseconds: else the tokens in a "
+        "packet tell eavesdroppers which guesses were accepted. \\[default: as tokens come]",
+        parser=number,
+    )] = None,
+    default_max_tokens: Annotated[int, _option(
+        _SERVER, "--default-max-tokens", "N", "Of a chat answer whose client names no limit.",
+        parser=whole,
+    )] = 1024,
+    max_batch: Annotated[int, _option(
+        _LIMITS, "--max-batch", "N", "Most answers that are written at once.", parser=whole,
+    )] = 8,
+    max_waiting: Annotated[int, _option(
+        _LIMITS, "--max-waiting", "N", "Most that wait; further ones are told to come later (429).",
+        parser=whole,
+    )] = 512,
+    max_body: Annotated[str, _option(
+        _LIMITS, "--max-body", "SIZE", "Largest body of a request.",
+    )] = "4MiB",
+    timeout: Annotated[float, _option(
+        _LIMITS, "--timeout", "SECONDS", "Longest time of a request, waiting included.",
+        parser=number,
+    )] = 600.0,
+    api_key: Annotated[list[str] | None, _option(
+        _SAFETY, "--api-key", "KEY",
+        f"Who may ask. Repeatable. {KEY} in the environment does the same, unseen by other "
+        "users of the machine; keys are separated by commas there. \\[default: everybody]",
+    )] = None,
+    cors_origin: Annotated[list[str] | None, _option(
+        _SAFETY, "--cors-origin", "ORIGIN",
+        "Web pages that may ask from a browser, such as https://example.org, or *. Repeatable.",
+    )] = None,
+    log_prompts: Annotated[bool, _option(
+        _SAFETY, "--log-prompts", "", "Write prompts and answers into the log.",
+    )] = False,
+    verbose: Annotated[int, _option(
+        "Output", "-v --verbose", "", "Log every look at /health too.", count=True,
+        show_default=False,
+    )] = 0,
+    log_file: Annotated[Path | None, _option(
+        "Output", "--log-file", "FILE", "Append the log to a file, instead of standard error.",
+    )] = None,
+    *,
+    settings: Settings,
+) -> None:
+    # fmt: on
+    """Serve a model to OpenAI's clients.
+
+    Point any of them at http://127.0.0.1:8000/v1. The log is a JSON object a line. Ctrl-C or
+    SIGTERM lets running answers end; a second one does not.
+
+    Examples:
+
+      forerun serve
+
+      forerun serve -m model.gguf --draft-model small.gguf --api-key "$KEY" --host 0.0.0.0
+    """
+    try:
+        from forerun.server import Server, ServerConfig
+        from forerun.server.logs import logging_lines
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of(error.name or "fastapi", "server", "forerun serve") from None
+    settings.check()
+    if not 0 <= port < 65536:
+        raise OptionError(f"--port must be from 0 to 65535, not {port}")
+    config = ServerConfig(
+        models=tuple(served_model_name or [_name(settings.model)]),
+        api_keys=tuple(api_key or []) + _keys_of_environment(),
+        cors_origins=tuple(cors_origin or []),
+        max_body=parse_size("--max-body", max_body),
+        timeout=timeout,
+        default_max_tokens=default_max_tokens,
+        pacing=None if stream_pacing is None else stream_pacing / 1000,
+        log_prompts=log_prompts,
+    )
+    predicted = settings.predicted_text()
+    with TraceFile(None) as trace:
+        session = Session(
+            settings, Screen(), trace, predicted, max_batch=max_batch, max_waiting=max_waiting
+        )
+    level = logging.DEBUG if verbose else logging.INFO
+    with logging_lines(log_file, texts=log_prompts, level=level):
+        Server(session.engine, config, host=host, port=port).run()
+
+
+serve = command(serve, only=(MODEL, DRAFTING))
+
+
+def _name(model: str) -> str:
+    """What clients call it: the name of a named or hub model, the stem of a file."""
+    path = Path(model)
+    return path.stem if path.suffix == ".gguf" else path.name if path.is_dir() else model
+
+
+def _keys_of_environment() -> tuple[str, ...]:
+    return tuple(key for key in os.environ.get(KEY, "").split(",") if key)
