@@ -47,7 +47,8 @@ def test_signatures():
     )
     assert signature(Engine) == (
         "(target, drafter=None, *, verifier='auto', num_draft='auto', max_batch=8, "
-        "trace_heads=False, costs=None, cache=None, max_waiting=None)"
+        "trace_heads=False, costs=None, cache=None, max_waiting=None, "
+        "prefix_memory=0, share_prefixes=False)"
     )
     assert signature(Engine.generate) == "(self, prompt, **options)"
     assert signature(Engine.stream) == "(self, prompt, **options)"
@@ -97,8 +98,8 @@ def test_keywords():
 def test_what_comes_back():
     done = Engine(forerun.TabularModel(lambda prefix: [0.5, 0.5], 2)).generate([0], max_tokens=3)
     assert sorted(vars(done)) == [
-        "choice", "error", "finish_reason", "logprobs", "prompt", "prompt_logprobs", "seed", "text",
-        "tokens", "trace", "verifier",
+        "cached_tokens", "choice", "error", "finish_reason", "logprobs", "prompt",
+        "prompt_logprobs", "seed", "text", "tokens", "trace", "verifier",
     ]  # fmt: skip
     assert sorted(done.usage) == ["completion_tokens", "prompt_tokens", "total_tokens"]
     assert isinstance(done, forerun.Completion)

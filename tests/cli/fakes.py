@@ -33,6 +33,7 @@ class Tokenizer:
     vocab_size, bos, adds_bos = V, None, False
     eos = frozenset({EOS})
     chat_template = "in encode_chat"
+    special, strip_first, guide = eos, b"", None
 
     @property
     def _names(self) -> list[str]:  # `text.vocabulary` compares them

@@ -59,11 +59,14 @@ MISUSE = {
     "--compare -k 0": "--compare needs a drafter and --num-draft above 0",
     "--system be": "--system goes with --chat",
     "--prompt-file x": "two prompts: give either PROMPT or --prompt-file, not both",
+    "--regex a --lark x": "--regex and --lark: an answer has one format, give one of them",
     # files
     "--prediction-file nowhere": "--prediction-file nowhere: no such file or directory",
     "--trace nowhere/trace": "--trace nowhere/trace cannot be written: no such file or directory",
     "--trace .": "--trace . cannot be written: is a directory",
     "--log-file nowhere/log": "--log-file nowhere/log cannot be written: no such file",
+    "--json-schema nowhere": "--json-schema nowhere: no such file or directory",
+    "--lark nowhere": "--lark nowhere: no such file or directory",
     # models
     "-m smolm2": "unknown model 'smolm2'; did you mean 'smollm2'?",
     "-m http://x/y": "forerun: http://x/y: there is no such file or folder",

@@ -259,3 +259,41 @@ def test_auto_is_the_default(cli):
     assert rounds() == rounds("-k", "auto") != rounds("-k", "4")
     assert "as many tokens a round as pay" in cli("generate", "the", *FAKE, "--compare").out
     assert "up to 3 tokens a round" in cli("generate", "the", *FAKE, "--compare", "-k", "3").out
+
+
+def test_formats(cli, tmp_path):
+    """The fake model never ends a text: formats without end, up to the budget."""
+    pytest.importorskip("llguidance")
+    lark, schema = tmp_path / "cat.lark", tmp_path / "schema.json"
+    lark.write_text('start: "cat " start | "the " start | "x"')
+    schema.write_text('{"type": "array", "items": {"type": "integer", "maximum": 99}}')
+    for option, value, form in (
+        ("--regex", "[a-f]{50,}", "[a-f]{40}"),
+        ("--lark", lark, "((cat|the) ?)*(c|ca|t|th)?"),
+        ("--json-schema", schema, r"\[[-\d, \n]*"),
+    ):
+        plain = cli("generate", "the cat", *FAKE, option, value, "-k", "0")
+        drafted = cli("generate", "the cat", *FAKE, option, value, "-k", "3")
+        assert plain.code == drafted.code == 0
+        assert plain.out == drafted.out
+        assert re.fullmatch(form + "\n", plain.out)
+        assert cli("generate", "the cat", *FAKE, option, value, "-k", "3", "--compare").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("--regex", "(a", "unclosed group"),
+        ("--lark", "start: b", 'unknown name: "b"'),
+        ("--json-schema", "{", "the JSON schema is no JSON: .*line 1 column 2"),
+        ("--json-schema", '{"type": "x"}', "Invalid type: x"),
+    ],
+)
+def test_formats_that_are_none(name, text, said, cli, tmp_path):
+    pytest.importorskip("llguidance")
+    (tmp_path / "file").write_text(text)
+    result = cli(
+        "generate", "the cat", *FAKE, name, text if name == "--regex" else tmp_path / "file"
+    )
+    assert (result.code, result.out) == (2, "")
+    assert re.search(said, result.err)

@@ -28,7 +28,10 @@ SHARED = {
 
 SURFACE = {
     "": {"--version"},
-    "generate": {"PROMPT", "--prompt-file", "--chat", "--compare", *SHARED},
+    "generate": {
+        "PROMPT", "--prompt-file", "--chat", "--compare", "--json-schema", "--regex", "--lark",
+        *SHARED,
+    },
     "chat": SHARED,
     "serve": {
         "--host", "--port", "--served-model-name", "--stream-pacing", "--default-max-tokens",

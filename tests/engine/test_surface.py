@@ -264,35 +264,3 @@ def test_status():
     assert counts() == (1, 1, 0)
     assert all(stream.wait() for stream in (short, long, waits))
     assert counts() == (0, 0, 0)
-
-
-# ------------------------------------------------------------------ several completions
-
-
-def test_choices_are_completions_of_one_seed():
-    e = engine()
-    found = e.generate_choices(PROMPT, 4, **OPTIONS)
-    assert found[0].tokens == e.generate(PROMPT, **OPTIONS).tokens
-    assert [done.choice for done in found] == [0, 1, 2, 3]
-    assert {done.seed for done in found} == {5}
-    assert len({done.tokens for done in found}) == 4
-    assert [done.tokens for done in e.generate_choices(PROMPT, 4, **OPTIONS)] == [
-        done.tokens for done in found
-    ]
-    for done in found:
-        consistent(done)
-    assert open_slots(e) == NONE_OPEN
-
-
-def test_choices_without_a_seed_have_one_fresh_seed():
-    e = engine()
-    found, again = (e.generate_choices([0], 3, max_tokens=40) for _ in range(2))
-    assert len({done.seed for done in found}) == 1
-    assert found[0].seed != again[0].seed
-    assert len({done.tokens for done in [*found, *again]}) == 6
-
-
-@pytest.mark.parametrize("n", [0, -1, 1.5, True, None])
-def test_a_number_of_choices_that_is_none(n):
-    with pytest.raises(OptionError, match="n must be a whole number of at least 1, not"):
-        engine().submit_choices(PROMPT, n)

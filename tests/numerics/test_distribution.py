@@ -18,7 +18,13 @@ from forerun.sampling import SamplingParams
 NONE = History((), 0)
 
 
-def reference(logits, params, history):
+def held_back(params, history, allowed):
+    """End tokens that min-tokens forbids: none where the grammar leaves nothing else."""
+    ends = params.eos if history.output_length < params.min_tokens else frozenset()
+    return ends if set(np.flatnonzero(allowed)) - ends else frozenset()
+
+
+def reference(logits, params, history, allowed):
     """The order of DESIGN, one token at a time, in Python floats."""
     l = [float(x) for x in logits]
     ids = [*history.ids, *history.path]
@@ -31,11 +37,9 @@ def reference(logits, params, history):
         l[i] -= params.frequency_penalty * n
     for i, bias in params.logit_bias.items():
         l[i] += bias
-    for i in params.banned:
+    for i in params.banned | held_back(params, history, allowed):
         l[i] = -math.inf
-    if len(output) < params.min_tokens:
-        for i in params.eos | params.stop_ids:
-            l[i] = -math.inf
+    l = [x if able else -math.inf for x, able in zip(l, allowed, strict=True)]
     if params.temperature == 0:
         best = max(range(len(l)), key=lambda i: (l[i], -i))
         return [float(i == best) for i in range(len(l))]
@@ -82,21 +86,23 @@ def cases(draw):
     )
     split = draw(st.integers(0, len(history)))
     drafted = draw(st.integers(split, len(history)))
-    return logits, params, History(tuple(history[:drafted]), split, tuple(history[drafted:]))
+    history = History(tuple(history[:drafted]), split, tuple(history[drafted:]))
+    allowed = draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size))
+    return logits, params, history, None if allowed is None else np.array(allowed)
 
 
 @settings(max_examples=600, deadline=None)
 @given(cases())
 def test_law_is_the_reference(case):
-    logits, params, history = case
-    held = params.eos if history.output_length < params.min_tokens else set()
-    if len(params.banned | held) == len(logits):
+    logits, params, history, mask = case
+    able = np.full(len(logits), True) if mask is None else mask
+    if not set(np.flatnonzero(able)) - params.banned - held_back(params, history, able):
         with pytest.raises(LawError, match="empty support"):
-            law(np.array(logits), params, history)
+            law(np.array(logits), params, history, mask)
         return
-    expected = reference(logits, params, history)
+    expected = reference(logits, params, history, able)
     for array in (np.array(logits), torch.tensor(logits, dtype=torch.float64)):
-        found = law(array, params, history)
+        found = law(array, params, history, mask)
         assert np.asarray(found) == pytest.approx(expected, abs=1e-12)
         # not only close: the supports are the same
         assert (np.asarray(found) > 0).tolist() == [x > 0 for x in expected]
@@ -105,12 +111,12 @@ def test_law_is_the_reference(case):
 @settings(max_examples=100, deadline=None)
 @given(cases())
 def test_numpy_and_torch_agree_in_float32(case):
-    logits, params, history = case
+    logits, params, history, mask = case
     try:
-        a = law(np.array(logits, np.float32), params, history)
+        a = law(np.array(logits, np.float32), params, history, mask)
     except LawError:
         return
-    b = law(torch.tensor(logits, dtype=torch.float32), params, history)
+    b = law(torch.tensor(logits, dtype=torch.float32), params, history, mask)
     a = np.asarray(a)
     assert a.dtype == np.float32
     assert b.dtype == torch.float32
@@ -156,6 +162,17 @@ def test_the_cut_before_the_sort_changes_nothing(scale, top_p):
     found = law(logits, SamplingParams(top_p=top_p), NONE)
     assert sorted(np.flatnonzero(found)) == sorted(order[:k])
     assert sorted(np.flatnonzero(law(logits, SamplingParams(top_k=k), NONE))) == sorted(order[:k])
+
+
+def test_a_grammars_mask_comes_after_processors_and_bias_and_before_top_k():
+    def processor(ids, logits):
+        logits[0] += 100
+        return logits
+
+    params = SamplingParams(processors=[processor], logit_bias={1: 100.0}, top_k=1)
+    for zeros in (np.zeros(4), torch.zeros(4)):
+        p = law(zeros, params, NONE, np.array([False, False, True, True]))
+        assert np.asarray(p).tolist() == [0, 0, 1, 0]
 
 
 def test_a_row_is_bitwise_the_same_alone_and_in_a_batch():

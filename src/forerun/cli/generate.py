@@ -18,6 +18,9 @@ from forerun.cli.trace_file import TraceFile
 from forerun.cli.values import checked_text, read_stdin, read_text, without_last_newline
 from forerun.engine.request import Prompt
 from forerun.errors import OptionError
+from forerun.text.grammar import Grammar
+
+FORMAT = "Format: what the answer must look like"
 
 
 @command
@@ -53,6 +56,33 @@ def generate(
             rich_help_panel=PROMPT,
         ),
     ] = None,
+    json_schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--json-schema",
+            metavar="FILE",
+            help="The answer is JSON that the schema in this file describes.",
+            rich_help_panel=FORMAT,
+        ),
+    ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option(
+            "--regex",
+            metavar="PATTERN",
+            help="The whole answer matches this.",
+            rich_help_panel=FORMAT,
+        ),
+    ] = None,
+    lark: Annotated[
+        Path | None,
+        typer.Option(
+            "--lark",
+            metavar="FILE",
+            help="The whole answer is of this file's grammar, in Lark's syntax.",
+            rich_help_panel=FORMAT,
+        ),
+    ] = None,
     compare_: Annotated[
         bool,
         typer.Option(
@@ -78,6 +108,8 @@ def generate(
 
       git diff | forerun generate - --chat --system "Summarise this change." --json
 
+      forerun generate --chat "When was Ada Lovelace born?" --regex "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+
     Ctrl-C ends the answer and keeps what is there; twice leaves at once.
     """
     settings.check()
@@ -86,6 +118,7 @@ def generate(
     if system is not None and not chat:
         raise OptionError("--system goes with --chat; without it the prompt is plain text")
     asked = _prompt(prompt, prompt_file, system, chat)
+    grammar = _grammar(json_schema, regex, lark)
     predicted = settings.predicted_text()
     screen = Screen(no_color=settings.no_color)
     with (
@@ -93,6 +126,8 @@ def generate(
         TraceFile(settings.trace) as trace,
     ):
         session = Session(settings, screen, trace, predicted)
+        if grammar is not None:
+            session.sampling["grammar"] = grammar
         error = compare(session, asked) if compare_ else _single(session, asked)
     if error is not None:
         screen.error(spoken(str(error)))
@@ -110,6 +145,18 @@ def _single(session: Session, prompt: Prompt) -> Exception | None:
         if screen.terminal:
             screen.line(f"\n{summary(done)}", DIM)
     return done.error
+
+
+def _grammar(json_schema: Path | None, regex: str | None, lark: Path | None) -> Grammar | None:
+    given = {"--json-schema": json_schema, "--regex": regex, "--lark": lark}
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise OptionError(f"{' and '.join(named)}: an answer has one format, give one of them")
+    if json_schema is not None:
+        return Grammar.json_schema(read_text("--json-schema", json_schema))
+    if lark is not None:
+        return Grammar.lark(read_text("--lark", lark))
+    return None if regex is None else Grammar.regex(checked_text("--regex", regex))
 
 
 def _prompt(text: str | None, file: Path | None, system: str | None, chat: bool) -> Prompt:

@@ -61,6 +61,7 @@ def as_dict(done: Completion) -> dict[str, Any]:
         "verifier": done.verifier,
         "stats": done.stats.to_dict(),
         "usage": done.usage,
+        "cached_tokens": done.cached_tokens,
         "logprobs": _plain(done.logprobs),
         "prompt_logprobs": _plain(done.prompt_logprobs),
         "trace": [json.loads(record.to_json()) for record in done.trace],

@@ -66,7 +66,6 @@ class Driver:
     def cancel(self, job: Job, *, wait: bool) -> None:
         """End it now, or after the turn that is being taken; `wait` for another thread's."""
         if job.done is None:
-            job.cancelled = True
             self._scheduler.left.append(job)
             self._sweep()
             if wait and not self.inside:

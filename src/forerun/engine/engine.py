@@ -20,8 +20,10 @@ from forerun.drafters.lookup import number
 from forerun.engine.choices import AUTO, check_verifier, checked_num_draft, choose_verifier
 from forerun.engine.driver import Driver
 from forerun.engine.job import Job
+from forerun.engine.prefix_cache import PrefixCache
 from forerun.engine.request import Completion, Prompt, Request, make_request
 from forerun.engine.scheduler import Scheduler
+from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stream import Stream
 from forerun.errors import CapabilityError, EngineClosedError, OptionError, OverloadedError
 from forerun.models.base import Model
@@ -55,6 +57,10 @@ class Status:
     waiting: int  # requests that have no slot
     cache_bytes: int  # of cached keys and values; 0 where the model does not say
     max_memory: int | None  # bytes the caches may take; None: no limit
+    preempted: int  # times, so far, that a request left its slot to others and was read again
+    prefix_bytes: int  # kept of texts that were read
+    prefix_hits: int  # requests, so far, that had a beginning which was known
+    prefix_hit_tokens: int  # tokens, so far, that were not read again
 
 
 class Engine:
@@ -69,6 +75,10 @@ class Engine:
                 second or two for each model, once per machine for models from files
     max_batch   most requests that share a round
     max_waiting most requests that wait for a place in one; None: any number
+    prefix_memory   bytes of cached keys and values kept of texts that were read, so that what
+                another request has in common with them at its beginning need not be read again
+    share_prefixes  whether that goes for requests of different tenants too: what is known is
+                answered sooner, which tells one tenant what another asked
     trace_heads record in each trace the likeliest tokens of the law behind the round's last draw
     costs       `Costs`, or seconds of a pass over 1, 2, … rows, instead of measuring them
     cache       folder forerun keeps measured costs in; None: the user's cache folder
@@ -90,6 +100,8 @@ class Engine:
         costs: Costs | Sequence[float] | None = None,
         cache: Path | None = None,
         max_waiting: int | None = None,
+        prefix_memory: int = 0,
+        share_prefixes: bool = False,
     ) -> None:
         if not isinstance(target, Model):
             raise OptionError(
@@ -115,12 +127,19 @@ class Engine:
         self._numbers = itertools.count()
         self._closed = False
         self._draining = False
+        self.share_prefixes = share_prefixes
+        if not is_whole(prefix_memory) or prefix_memory < 0:
+            raise OptionError(
+                f"prefix_memory must be a whole number of bytes, 0 or more, not {prefix_memory!r}"
+            )
+        self._prefixes = PrefixCache(target, prefix_memory) if prefix_memory else None
         self._scheduler = Scheduler(
             target,
             self.drafter,
             max_batch=max_batch,
             costs=self._measured,
             heads=trace_heads,
+            prefixes=self._prefixes,
         )
         self._driver = Driver(self._scheduler)
         self._check()
@@ -217,7 +236,8 @@ class Engine:
             raise OptionError(f"n must be a whole number of at least 1, not {n!r}")
         first = self._request(0, prompt, options, tenant=tenant)
         requests = [replace(first, index=i, choice=i) for i in range(n)]
-        return self._submit(requests, listener, deadline)
+        shared = SharedPrompt(n) if n > 1 else None
+        return self._submit(requests, listener, deadline, shared)
 
     def costs(self) -> Costs:
         """What passes cost; measured now if they were not yet. No round runs meanwhile."""
@@ -251,13 +271,17 @@ class Engine:
 
     def status(self) -> Status:
         """Counts of this moment."""
-        scheduler = self._scheduler
+        scheduler, known = self._scheduler, self._prefixes
         return Status(
             running=scheduler.decoding,
             reading=scheduler.reading,
             waiting=scheduler.waiting,
             cache_bytes=scheduler.cache_bytes,
             max_memory=getattr(self.target, "max_memory", None),
+            preempted=scheduler.preempted,
+            prefix_bytes=0 if known is None else known.bytes,
+            prefix_hits=0 if known is None else known.hits,
+            prefix_hit_tokens=0 if known is None else known.hit_tokens,
         )
 
     def __enter__(self) -> Engine:
@@ -272,16 +296,19 @@ class Engine:
         self._check_open()
         if not isinstance(options, Mapping | None):
             raise OptionError(f"params takes a dict of keywords for each prompt, not {options!r}")
-        return make_request(
+        request = make_request(
             self.target,
             self.drafter,
             prompt,
             options or {},
             index=index,
-            tenant=tenant,
+            tenant="" if self.share_prefixes else tenant,
             verifier=self.verifier,
             num_draft=self.num_draft,
         )
+        if (refusal := self._scheduler.refusal(request)) is not None:
+            raise refusal
+        return request
 
     def _check_open(self) -> None:
         if self._closed or self._draining:
@@ -292,6 +319,7 @@ class Engine:
         requests: Sequence[Request],
         listener: Listener | None = None,
         deadline: float | None = None,
+        shared: SharedPrompt | None = None,
     ) -> list[Stream]:
         """All of them, or none."""
         if deadline is not None and not number(deadline) > 0:
@@ -312,6 +340,7 @@ class Engine:
                     number=next(self._numbers),
                     verifier=choose_verifier(request.verifier, request.params, self.drafter).name,
                     deadline=end,
+                    shared=shared,
                 )
                 for request in requests
             ]

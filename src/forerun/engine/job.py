@@ -1,7 +1,7 @@
 """A request on its way: queued, in a slot, ended; and what it has brought so far.
 
-The scheduler moves it; a stream hands out its pieces. All fields but `cancelled` are written by
-whoever takes the turn; `pieces` may be taken from by another thread meanwhile, and `done` is the
+The scheduler moves it; a stream hands out its pieces. All fields are written by whoever takes the
+turn; `pieces` may be taken from by another thread meanwhile, and `done` is the
 last thing to be set.
 
 What this module does not know: models, slots' memory, threads.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from forerun.decode import FinishReason, Generation
 from forerun.engine.request import Completion, Piece, Request, completion
+from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stops import TextFollower
 from forerun.errors import ForerunError
 from forerun.trace import Kind, Round
@@ -26,6 +27,7 @@ class Job:
     number    rises with each arrival; the lowest goes first
     verifier  name of the one that was chosen, for a request that never begins
     deadline  the scheduler's clock at which it ends; None: never
+    shared    with the other choices of its prompt; None: there are none, or it has read it
     notify    called after each round that brought something, and at the end
     """
 
@@ -36,16 +38,18 @@ class Job:
         number: int,
         verifier: str,
         deadline: float | None = None,
+        shared: SharedPrompt | None = None,
         notify: Callable[[], None] | None = None,
     ) -> None:
         self.request = request
         self.number = number
         self.verifier = verifier
         self.deadline = deadline
+        self.shared = shared
         self.notify = notify
         self.generation: Generation | None = None  # once it was admitted; kept if preempted
         self.drafting = False  # the drafter knows its slot
-        self.cancelled = False
+        self.cached_tokens = 0  # of the prompt, that were known from earlier requests
         self.pieces: deque[Piece] = deque()  # not handed out yet
         self.done: Completion | None = None
         self._trace: list[Round] = []
@@ -84,6 +88,7 @@ class Job:
             self._trace,
             verifier=self.verifier,
             reason=reason,
+            cached_tokens=self.cached_tokens,
             error=error,
         )
 

@@ -66,6 +66,7 @@ class Completion:
     choice: int = 0  # which completion of the seed it is
     verifier: str
     trace: tuple[Round, ...]
+    cached_tokens: int = 0  # of `prompt`, that were known from earlier requests and not read again
     logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None  # of `prompt`; first is None
     error: ForerunError | None = None
@@ -315,6 +316,7 @@ def completion(
     *,
     verifier: str,
     reason: FinishReason,
+    cached_tokens: int,
     error: ForerunError | None,
 ) -> Completion:
     """What came of a request; no generation for one that never began."""
@@ -328,6 +330,7 @@ def completion(
         choice=request.choice,
         verifier=verifier,
         trace=tuple(trace),
+        cached_tokens=cached_tokens,
         logprobs=None if request.logprobs is None else () if g is None else tuple(g.found),
         prompt_logprobs=None if g is None or g.prompt_logprobs is None else (None, *g.prompt_found),
         error=error,

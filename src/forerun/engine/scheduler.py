@@ -2,10 +2,11 @@
 
     turn:  retire -> admit -> read a chunk of prompts -> one round for all that decode -> retire
 
-Requests wait in the order they came, for one of `max_batch` slots and for memory. Where memory runs
-out, the youngest leaves its slot and waits at the head of the queue; its state (ids, round, draws,
-control, text) stays, and it goes on once its ids are read again. So what each writes does not
-depend on the others.
+Requests wait in the order they came, for one of `max_batch` slots and for memory. One is admitted
+where there is room for AHEAD tokens more of each. Where memory runs out all the same, the youngest
+leaves its slot and waits at the head of the queue; its state (ids, round, draws, control, text)
+stays, and it goes on once its ids are read again. So what each writes does not depend on the
+others, and of two that outgrow the memory none fails.
 
 A bug, or an interrupt, in the middle of a turn leaves models and drafter in no known state: every
 request that had a slot ends in error, those that wait do not notice.
@@ -16,6 +17,7 @@ What this module does not know: threads (`driver.py`), streams, where requests c
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -24,14 +26,19 @@ from time import monotonic
 from forerun.decode import FinishReason, Generation, decode_round
 from forerun.drafters.base import Drafter
 from forerun.engine.job import Job
+from forerun.engine.prefix_cache import PrefixCache
 from forerun.engine.prompt_pace import PromptPace
-from forerun.engine.request import begin_decoding, new_generation
+from forerun.engine.request import Request, begin_decoding, limit, new_generation
+from forerun.engine.shared_prompt import SharedPrompt
 from forerun.errors import CacheError, ForerunError, RoundError
 from forerun.models.base import Model
+from forerun.models.cost import WIDEST
 from forerun.pace import Costs
 from forerun.reading import read_prompts, unread
 
 log = logging.getLogger("forerun")
+
+AHEAD = 64  # tokens
 
 
 class Scheduler:
@@ -46,10 +53,12 @@ class Scheduler:
         max_batch: int,
         costs: Callable[[], Costs],
         heads: bool = False,
+        prefixes: PrefixCache | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._target, self._drafter = target, drafter
         self._max_batch, self._costs, self._heads = max_batch, costs, heads
+        self._prefixes = prefixes
         self.clock = clock
         self.arrived: deque[Job] = deque()
         self.left: deque[Job] = deque()  # to be ended
@@ -59,7 +68,8 @@ class Scheduler:
         self._reading: list[Job] = []
         self._decoding: list[Job] = []
         self._pace = PromptPace()
-        self._full = False  # a request found no memory, and none has ended since
+        self._full = False  # the model refused what should fit, and no request has ended since
+        self.preempted = 0  # times that a request left its slot for others
 
     # ------------------------------------------------------------------ seen from any thread
 
@@ -133,9 +143,23 @@ class Scheduler:
 
     # ------------------------------------------------------------------ admission
 
+    def refusal(self, request: Request) -> CacheError | None:
+        """Why a request can never be served, alone as it may be; None where it can."""
+        fits, length = self._target.fits, limit(self._target, request) - 1  # the last is not cached
+        if fits([length]):
+            return None
+        most = bisect_left(range(length), True, key=lambda n: not fits([n])) - 1
+        return CacheError(
+            f"a prompt of {len(request.prompt)} tokens and an answer of at most "
+            f"{length + 1 - len(request.prompt)} need a cache of {length} tokens, and "
+            f"{self._target.name} has memory for {max(most, 0)}"
+        )
+
     def _admit(self) -> None:
         while self._waiting and self.free:
             job = self._waiting[0]
+            if self._holders and not self._target.fits(self._lengths([*self._holders, job], AHEAD)):
+                return
             try:
                 self._open(job)
             except CacheError as error:
@@ -143,39 +167,80 @@ class Scheduler:
                     self._full = True
                     return
                 self._end(job, "error", error)
-                continue
-            self._waiting.popleft()
-            self._reading.append(job)
+            except ForerunError as error:
+                self._end(job, "error", error)
+            except BaseException as error:
+                self._end(job, "error", broken(error))
+                raise
+            else:
+                self._reading.append(job)
+                self._waiting.popleft()
+
+    def _lengths(self, jobs: Sequence[Job], ahead: int) -> list[int]:
+        """What their slots may hold so many tokens later."""
+        return [min(job.length + ahead, limit(self._target, job.request) - 1) for job in jobs]
 
     def _open(self, job: Job) -> None:
-        if job.generation is None:
+        g = job.generation
+        if g is None:
             costs = self._costs() if job.request.num_draft is None else None
-            job.generation = new_generation(self._target, self._drafter, job.request, costs=costs)
-        job.generation.slot = self._target.open()
+            g = new_generation(self._target, self._drafter, job.request, costs=costs)
+            job.generation = g
+        g.slot = self._target.open()
+        if self._prefixes is not None and g.prompt_scored:
+            try:
+                known = self._prefixes.fetch(job.request.tenant, g.ids, g.slot)
+            except CacheError:
+                self._target.close(g.slot)
+                raise
+            if not g.output:
+                job.cached_tokens = known
 
     # ------------------------------------------------------------------ reading
 
     def _read(self) -> None:
         """One pass over the texts that are not cached yet; those that now are begin to decode."""
+        for job, g in pairs(self._reading):
+            try:
+                if job.shared is not None:
+                    job.shared.restore(g, self._target)
+            except CacheError as error:
+                self._make_room([job], error)
         while self._reading:
             began, most = self.clock(), self._pace.tokens(decoding=bool(self._decoding))
             try:
-                count = read_prompts(generations(self._reading), self._target, most)
+                count = read_prompts(self._readers(), self._target, most)
             except CacheError as error:
                 self._make_room(self._reading, error)
                 continue
             self._pace.read(count, self.clock() - began)
             self._reading.append(self._reading.pop(0))  # another comes first in the next pass
             break
-        for job in list(self._reading):
-            (g,) = generations([job])
+        for job, g in pairs(self._reading):
             if not unread(g, self._target):
                 self._begin(job, g)
+
+    def _readers(self) -> list[Generation]:
+        """Those that read: all, but of the choices of one prompt the one that reads for them."""
+        groups: dict[SharedPrompt, list[Generation]] = {}
+        for job, g in pairs(self._reading):
+            if job.shared is not None and unread(g, self._target):
+                groups.setdefault(job.shared, []).append(g)
+        chosen = {shared: shared.reader(group, self._target) for shared, group in groups.items()}
+        return [
+            g
+            for job, g in pairs(self._reading)
+            if job.shared is None or chosen.get(job.shared) in (None, g)
+        ]
 
     def _begin(self, job: Job, g: Generation) -> None:
         """Its text is read: from now on it decodes, unless that was all."""
         try:
             if g.finish_reason is None:
+                if job.shared is not None:
+                    job.shared.keep(g, self._target)
+                    job.shared = None
+                self._remember(job, g)
                 begin_decoding(g, job.request, self._drafter)
                 job.drafting = True
         except ForerunError as error:
@@ -183,14 +248,15 @@ class Scheduler:
         if g.finish_reason is not None:
             self._end(job, g.finish_reason, g.error)
             return
-        self._reading.remove(job)
         self._decoding.append(job)
+        self._reading.remove(job)
 
     # ------------------------------------------------------------------ the round
 
     def _round(self) -> None:
+        self._make_sure()
         while self._decoding:
-            batch = generations(self._decoding)
+            batch = [g for _, g in pairs(self._decoding)]
             lengths, began = [len(g.ids) for g in batch], self.clock()
             try:
                 records = iter(decode_round(batch, self._target, self._drafter, heads=self._heads))
@@ -204,7 +270,7 @@ class Scheduler:
             except ForerunError as error:
                 return self._fail(error)
             self._pace.decoded(self.clock() - began)
-            for job, g in zip(list(self._decoding), batch):
+            for job, g in pairs(self._decoding):
                 if g.error is None:
                     job.deliver(next(records))
                 if g.finish_reason is not None:
@@ -220,42 +286,67 @@ class Scheduler:
 
     # ------------------------------------------------------------------ leaving
 
+    def _make_sure(self) -> None:
+        """That there is memory for the round, with the longest drafts it may have."""
+        while self._decoding and len(self._holders) > 1:
+            drafts = [
+                WIDEST - 1 if job.request.num_draft is None else job.request.num_draft
+                for job in self._decoding
+            ]
+            wanted = [self._lengths([job], n)[0] for job, n in zip(self._decoding, drafts)]
+            held = [self._target.length(g.slot) for _, g in pairs(self._reading)]
+            if self._target.fits([*wanted, *held]):
+                return
+            self._preempt(max(self._holders, key=lambda job: job.number))
+
     def _make_room(self, among: Sequence[Job], error: CacheError) -> None:
         """Send the youngest of these back to the queue. One that is alone has failed."""
         youngest = max(among, key=lambda job: job.number)
         if len(self._holders) == 1:
             self._end(youngest, "error", error)
             return
-        self._close(youngest)
-        self._waiting.appendleft(youngest)
-        self._full = True
+        self._preempt(youngest)
+        self._full = True  # until another has ended
+
+    def _preempt(self, job: Job) -> None:
+        """It waits again, before all that came after it."""
+        self._close(job, remember=True)
+        self._waiting.appendleft(job)
+        self.preempted += 1
 
     def _end(self, job: Job, reason: FinishReason, error: ForerunError | None = None) -> None:
         if job.done is not None:
             return
         if job in self._waiting:
             self._waiting.remove(job)
-        else:
-            self._close(job)
-            self._full = False
+        self._close(job, remember=reason != "error")
+        if job.shared is not None:
+            job.shared.leave()
+            job.shared = None
         job.finish(reason, error)
         self._notify(job)
         job.notify = None
 
-    def _close(self, job: Job) -> None:
-        """Free its slot on both sides."""
+    def _close(self, job: Job, *, remember: bool = False) -> None:
+        """Free its slot on both sides; `remember` what it holds, which must be in order."""
         g, drafting, job.drafting = job.generation, job.drafting, False
-        for among in (self._reading, self._decoding):
-            if job in among:
-                among.remove(job)
-                assert g is not None
-                self._target.close(g.slot)
-        if drafting and self._drafter is not None:
-            assert g is not None
-            self._drafter.end(g.slot)
+        held = [among for among in (self._reading, self._decoding) if job in among]
+        for among in held:
+            among.remove(job)
+        if g is not None and held:
+            self._full = False
+            if remember:
+                self._remember(job, g)
+            self._target.close(g.slot)
+            if drafting and self._drafter is not None:
+                self._drafter.end(g.slot)
+
+    def _remember(self, job: Job, g: Generation) -> None:
+        if self._prefixes is not None:
+            self._prefixes.store(job.request.tenant, g.ids, g.slot)
 
     def _abort(self, error: BaseException) -> None:
-        said = RoundError(f"a round broke off: {type(error).__name__}: {error}")
+        said = broken(error)
         for job in self._holders:
             with suppress(Exception):  # whatever broke may break again
                 self._close(job)
@@ -269,6 +360,10 @@ class Scheduler:
                 log.exception("a listener failed")
 
 
-def generations(jobs: Sequence[Job]) -> list[Generation]:
-    """Of jobs that were admitted."""
-    return [job.generation for job in jobs if job.generation is not None]
+def broken(error: BaseException) -> RoundError:
+    return RoundError(f"a round broke off: {type(error).__name__}: {error}")
+
+
+def pairs(jobs: Sequence[Job]) -> list[tuple[Job, Generation]]:
+    """Of jobs that were admitted, with their state."""
+    return [(job, job.generation) for job in jobs if job.generation is not None]
