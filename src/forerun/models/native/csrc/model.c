@@ -90,12 +90,13 @@ static void share(void *given, int thread) {
             int segment = (thread + k) % segments;
             int start = (int)((int64_t)items * segment / segments);
             int end = (int)((int64_t)items * (segment + 1) / segments);
-            int chunk = k ? 1 : (end - start) / 64 + 1;
-            for (;;) {
+            for (int seen = start;;) { /* fewer at a time, the fewer are left */
+                int chunk = k ? 1 : (end - seen) / 4 + 1;
                 int from = start + atomic_fetch_add(&g->model->taken[i * segments + segment].count,
                                                     chunk);
                 if (from >= end) break;
                 int to = from + chunk < end ? from + chunk : end;
+                seen = to;
                 for (int item = from; item < to; item++) fr_take(g, op, item, thread);
                 atomic_fetch_add(&g->model->done[i].count, to - from);
             }
