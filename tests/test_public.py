@@ -78,7 +78,7 @@ def test_signatures():
 
 
 def test_drafters_signatures():
-    assert signature(forerun.drafters.ModelDrafter) == "(model, *, sampling=None)"
+    assert signature(forerun.drafters.ModelDrafter) == "(model, *, sampling=None, prefix_memory=0)"
     assert signature(forerun.drafters.NgramDrafter) == "(*, longest=3, shortest=1)"
     assert signature(forerun.drafters.PredictionDrafter) == "(tokens, *, longest=8)"
     assert signature(forerun.drafters.SuffixDrafter) == (

@@ -35,6 +35,15 @@ class TestModelOfShortContext(DrafterContract):
         return ModelDrafter(tabular(2, context=16))
 
 
+class TestModelWithPrefixes(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return ModelDrafter(tabular(2), prefix_memory=1 << 16)
+
+    test_end_leaves_nothing_behind = None  # it leaves pages
+
+
 class TestNgram(DrafterContract):
     def make(self) -> Drafter:
         return NgramDrafter()

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from forerun.drafters import ModelDrafter
+from forerun.drafters.base import outlook
 from forerun.drafters.model import CHUNK, fitted
 from forerun.errors import CacheError, CapabilityError, KeyReuseError, OptionError, VocabularyError
 from forerun.models.base import Abilities, Step
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import TOKEN_BYTES, TabularModel
 from forerun.numerics.distribution import History, law
 from forerun.numerics.token_tree import Drawn, Proposal
 
@@ -337,6 +338,79 @@ class TestContext:
         monkeypatch.undo()
         assert propose(drafter, [0], [1]).tree.tokens == (2, 3, 0), "there is room later"
         drafter.end(0)
+
+
+class TestPrefixes:
+    """What the draft model read of earlier texts; see models/test_prefix_cache.py."""
+
+    SAMPLING: ClassVar[dict[str, Any]] = {"sampling": {"temperature": 0}}
+    LONG: ClassVar[list[int]] = [0, 1, 2, 3, 2] * 20
+
+    def test_a_text_that_goes_on_is_not_read_again(self) -> None:
+        model = watched()
+        drafter = ModelDrafter(model, prefix_memory=1 << 16, **self.SAMPLING)
+        drafter.begin(0, self.LONG)
+        propose(drafter, self.LONG, [])
+        drafter.observe(0, [3, 0, 0])
+        drafter.end(0)
+        assert model.shapes() == [[100], [1], [1]]
+        text = [*self.LONG, 3, 0, 0, 1]
+        drafter.begin(0, text)
+        said = outlook(drafter, 0, len(text), 3)
+        assert said.unread == 2, "the first 0 was drafted and accepted, the second was not read"
+        assert propose(drafter, text, []).tree.tokens == (2, 3, 0)
+        assert model.shapes() == [[2], [1], [1]]
+        assert outlook(drafter, 0, len(text), 3).unread == 0
+
+    def test_drafts_are_those_of_a_drafter_without(self) -> None:
+        texts = [self.LONG, self.LONG[:70], [*self.LONG, 1], [3], self.LONG[:64], self.LONG]
+        drafter, model = ModelDrafter(tabular(2), prefix_memory=1 << 16), tabular(2)
+        for text in texts:
+            fresh = ModelDrafter(model)
+            for one in (drafter, fresh):
+                one.begin(0, text)
+            for output in ([], [1], [1, 0, 2]):
+                request = ask(0, text, output)
+                assert same(drafter.propose([request])[0], fresh.propose([request])[0])
+                for one in (drafter, fresh):
+                    one.observe(0, [1] if not output else [0, 2])
+            for one in (drafter, fresh):
+                one.end(0)
+
+    def test_tenants(self) -> None:
+        model = watched()
+        drafter = ModelDrafter(model, prefix_memory=1 << 16, **self.SAMPLING)
+        for tenant, fed in [("a", 100), ("b", 100), ("a", 1), ("", 100)]:
+            drafter.begin(0, self.LONG, tenant=tenant)
+            assert outlook(drafter, 0, 100, 3).unread == fed
+            propose(drafter, self.LONG, [])
+            assert model.shapes()[0] == [fed]
+            drafter.end(0)
+
+    def test_no_room_to_take_pages_back(self) -> None:
+        model = watched(max_memory=130 * TOKEN_BYTES)
+        drafter = ModelDrafter(model, prefix_memory=1 << 16, **self.SAMPLING)
+        drafter.begin(0, self.LONG)
+        propose(drafter, self.LONG, [])
+        drafter.end(0)
+        other = model.open()
+        model.extend([Step(slot=other, tokens=[0] * 60, rows=0)])
+        drafter.begin(0, self.LONG)
+        assert len(propose(drafter, self.LONG, [])) == 0
+        drafter.observe(0, [3])
+        model.close(other)
+        assert propose(drafter, self.LONG, [3]).tree.tokens == (0, 1, 2)
+
+    def test_kept_only_if_asked_for(self) -> None:
+        model = watched()
+        drafter = greedy(model)
+        for _ in range(2):
+            drafter.begin(0, self.LONG)
+            propose(drafter, self.LONG, [])
+            drafter.end(0)
+            assert model.shapes()[0] == [100]
+        with pytest.raises(OptionError, match="a whole number of bytes, 0 or more, not -1"):
+            ModelDrafter(model, prefix_memory=-1)
 
 
 class TestFailures:

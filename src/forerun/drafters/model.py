@@ -9,8 +9,9 @@ drafted tokens included. The token is drawn by the request's sampler from that v
 drafted token is not run through the model until a later round needs it. (Leviathan et al. 2023,
 algorithm 1.)
 
-Its cache follows the text. Of a slot it knows how many tokens of the text are cached and which
-drafted ones after them; what the text did not take is dropped with `keep`, what it lacks is fed.
+Its cache follows the text, and may begin with what is kept of earlier texts. Of a slot it knows how
+many tokens of the text are cached and which drafted ones after them; what the text did not take is
+dropped with `keep`, what it lacks is fed.
 
 V is the target's vocabulary.
 """
@@ -18,6 +19,7 @@ V is the target's vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +28,7 @@ from array_api_compat import array_namespace, device
 from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, refuse_twice
 from forerun.errors import CacheError, CapabilityError, OptionError, VocabularyError
 from forerun.models.base import Model, Step
+from forerun.models.prefix_cache import PrefixCache
 from forerun.numerics.distribution import History, law
 from forerun.numerics.token_tree import NOTHING, Drawn, Proposal, TokenTree
 from forerun.sampling import SamplingParams
@@ -44,7 +47,10 @@ OF_THE_LAW = (
 class DraftSlot:
     """The draft model's side of a request: `cached` tokens of the text, then `ahead` of it."""
 
+    tenant: str = ""
     slot: int | None = None  # on the draft model; None until there was room
+    text: list[int] = field(default_factory=list)  # where pages are kept of it
+    known: int = 0  # tokens that will come from pages, while there is no slot
     cached: int = 0
     ahead: list[int] = field(default_factory=list)
 
@@ -68,7 +74,11 @@ class Chain:
 class ModelDrafter:
     """Drafts with any `Model` that numbers its tokens as the target does.
 
-        drafter = ModelDrafter(small, sampling={"temperature": 0})
+        drafter = ModelDrafter(small, sampling={"temperature": 0}, prefix_memory=64 << 20)
+
+    sampling       parameters of the draft's law that are not the request's
+    prefix_memory  bytes of what the draft model cached of earlier texts, kept for those that begin
+                   alike (`models/prefix_cache.py`); 0: nothing is kept
 
     A vocabulary padded to another size is no hindrance: the draft's logits are cut to, or padded
     with −inf up to, the target's V before they become a law, so q always has V entries. Nothing is
@@ -82,7 +92,9 @@ class ModelDrafter:
     name = "model"
     traits = DrafterTraits(drawn=Drawn.SAMPLED, laws=True)
 
-    def __init__(self, model: Model, *, sampling: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, model: Model, *, sampling: Mapping[str, Any] | None = None, prefix_memory: int = 0
+    ) -> None:
         if not isinstance(model, Model):
             raise OptionError(f"a draft model is a Model, not {model!r}; load_model makes one")
         if sampling is not None and not isinstance(sampling, Mapping):
@@ -95,6 +107,7 @@ class ModelDrafter:
                 f"a drafter's sampling cannot set {wrong[0]!r}; it shapes the law with any of"
                 f" {', '.join(OF_THE_LAW)}"
             )
+        self._prefixes = PrefixCache(model, prefix_memory) if prefix_memory else None
         self._vocab_size = model.vocab_size  # the target's, once `check` has seen it
         self._slots: dict[int, DraftSlot] = {}
 
@@ -121,13 +134,17 @@ class ModelDrafter:
         self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
     ) -> None:
         refuse_twice(slot, self._slots)
-        self._slots[slot] = DraftSlot()
+        state = self._slots[slot] = DraftSlot(tenant)
+        if self._prefixes is not None:
+            state.text += prompt
+            state.known = self._prefixes.known(tenant, prompt)
 
     def outlook(self, slot: int, length: int, most: int) -> Outlook:
         """As far as the draft's context reaches, once it has read what it lacks."""
+        state = self._slots[slot]
         if self.model.context is not None:
             most = max(min(most, self.model.context - length), 0)
-        return Outlook(most=most, unread=length - self._slots[slot].cached)
+        return Outlook(most=most, unread=length - max(state.cached, state.known))
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         chains = [self._chain(request) for request in requests]
@@ -142,11 +159,17 @@ class ModelDrafter:
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         state = self._slots[slot]
         self._agree(state, committed, state.cached + len(committed))
+        if self._prefixes is not None:
+            state.text += committed
 
     def end(self, slot: int) -> None:
         state = self._slots.pop(slot)
-        if state.slot is not None:
-            self.model.close(state.slot)
+        if state.slot is None:
+            return
+        if self._prefixes is not None:
+            self.model.keep(state.slot, state.cached)
+            self._prefixes.store(state.tenant, state.text, state.slot)
+        self.model.close(state.slot)
 
     def _chain(self, request: DraftRequest) -> Chain | None:
         """An empty draft, over a slot that holds part of the text; None where it cannot follow."""
@@ -160,12 +183,20 @@ class ModelDrafter:
                 state.slot = self.model.open()
             except CacheError:
                 return None  # no room beside the other requests; there may be later
+            self._restore(state, state.slot, ids)
         if state.ahead or state.cached >= len(ids):  # proposed before and not observed
             self._agree(state, ids[state.cached :], len(ids) - 1)
         if max(ids[state.cached :]) >= self.model.vocab_size:
             return None
         params = request.params.replace(**self._sampling) if self._sampling else request.params
         return Chain(request=request, params=params, state=state, most=most)
+
+    def _restore(self, state: DraftSlot, slot: int, ids: Sequence[int]) -> None:
+        """What is known of the text needs no pass, as far as there is room."""
+        if self._prefixes is not None:
+            with suppress(CacheError):
+                self._prefixes.fetch(state.tenant, ids, slot)
+            state.cached, state.known = self.model.length(slot), 0
 
     def _agree(self, state: DraftSlot, text: Sequence[int], most: int) -> None:
         """Drop cached drafts that are not the `text` after `cached`, and all beyond `most`."""

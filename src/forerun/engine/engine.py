@@ -20,13 +20,13 @@ from forerun.drafters.lookup import number
 from forerun.engine.choices import AUTO, check_verifier, checked_num_draft, choose_verifier
 from forerun.engine.driver import Driver
 from forerun.engine.job import Job
-from forerun.engine.prefix_cache import PrefixCache
 from forerun.engine.request import Completion, Prompt, Request, make_request
 from forerun.engine.scheduler import Scheduler
 from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stream import Stream
 from forerun.errors import CapabilityError, EngineClosedError, OptionError, OverloadedError
 from forerun.models.base import Model
+from forerun.models.prefix_cache import PrefixCache
 from forerun.pace import Costs, checked_costs
 from forerun.sampling import SamplingOptions, is_whole
 from forerun.text.grammar import Grammar

@@ -26,13 +26,13 @@ from time import monotonic
 from forerun.decode import FinishReason, Generation, decode_round
 from forerun.drafters.base import Drafter
 from forerun.engine.job import Job
-from forerun.engine.prefix_cache import PrefixCache
 from forerun.engine.prompt_pace import PromptPace
 from forerun.engine.request import Request, begin_decoding, limit, new_generation
 from forerun.engine.shared_prompt import SharedPrompt
 from forerun.errors import CacheError, ForerunError, RoundError
 from forerun.models.base import Model
 from forerun.models.cost import WIDEST
+from forerun.models.prefix_cache import PrefixCache
 from forerun.pace import Costs
 from forerun.reading import read_prompts, unread
 

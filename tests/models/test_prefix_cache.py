@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forerun.engine import prefix_cache
-from forerun.engine.prefix_cache import PrefixCache
 from forerun.errors import CacheError, CapabilityError, OptionError
+from forerun.models import prefix_cache
 from forerun.models.base import Abilities, Step
+from forerun.models.prefix_cache import PrefixCache
 from forerun.models.tabular import TOKEN_BYTES, TabularModel
 
 PLENTY = 1 << 20

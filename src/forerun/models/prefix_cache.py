@@ -119,6 +119,10 @@ class PrefixCache:
         self.hit_tokens += known
         return known
 
+    def known(self, tenant: str, ids: Sequence[int]) -> int:
+        """How many tokens `fetch` would restore; nothing is used by it, or counted."""
+        return sum(count for _, count in self._walk(tenant, tuple(ids[:-1])))
+
     def store(self, tenant: str, ids: Sequence[int], slot: int) -> None:
         """Keep copies of what the slot holds, the first tokens of `ids`, as far as they are new.
 
