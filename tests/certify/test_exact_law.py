@@ -10,14 +10,26 @@ import threading
 
 import pytest
 
-from certify.tables import COMPANY, COSTS, PROMPT, controls, draft_model, drafters, target
+from certify.tables import (
+    COMPANY,
+    COSTS,
+    LONG,
+    PROMPT,
+    Remembering,
+    controls,
+    draft_model,
+    drafters,
+    table,
+    target,
+)
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.control import AdaptiveControl
-from forerun.drafters import ModelDrafter, NgramDrafter
+from forerun.drafters import DraftRequest, ModelDrafter, NgramDrafter
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.choice import Choice
 from forerun.pace import Costs
+from forerun.sampling import SamplingParams
 from forerun.verifiers import VERIFIERS
 
 EXACT = 1e-12
@@ -119,6 +131,31 @@ def test_draft_lengths_by_cost(drafter, verifier, control, company):
 @pytest.mark.parametrize("drafter", ["model", "suffix", "suffix+model"])
 def test_draft_lengths_by_cost_at_three_tokens(drafter, verifier):
     check(3, drafter, verifier, "plain", eos=True, num_draft="auto", horizon=5, costs=COSTS)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("known", [3, 64, 66, 69, 70])
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
+def test_what_was_read_before(known, verifier, company):
+    """Target and draft model begin with pages of other texts that share `known` tokens."""
+    vocabulary, eos = 3, 2
+    other = (*LONG[:known], *(2, 0, 2, 0, 1, 1))
+    law = table(vocabulary, 1, zeros=True)
+    model = Remembering(law, vocabulary, eos, [other, LONG[: known // 2]])
+    drafter = ModelDrafter(draft_model(vocabulary), prefix_memory=1 << 16)
+    drafter.begin(0, other)
+    request = DraftRequest(
+        slot=0, ids=other, prompt_length=len(other), num_draft=1, params=SamplingParams(),
+        sample=lambda q, node, path: 0,
+    )  # fmt: skip
+    drafter.propose([request])
+    drafter.end(0)
+    common = {"prompt": LONG, "max_tokens": 3}
+    others = [(LONG, {"max_tokens": 2, "num_draft": 1})] if company else ()
+    found = exact_law(model, drafter, verifier=verifier, num_draft=2, company=others, **common)
+    expected = plain_law(TabularModel(law, vocabulary, eos), **common)
+    assert total_variation(found, expected) < EXACT
+    assert model.cache.known("", LONG) == min(known, 69)
 
 
 def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):

@@ -19,7 +19,7 @@ import forerun.engine.request
 import forerun.numerics.randomness
 import forerun.verifiers.block
 import forerun.verifiers.rejection
-from certify.tables import COSTS, PROMPT, draft_model, table, target
+from certify.tables import COSTS, LONG, PROMPT, Remembering, draft_model, table, target
 from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.cli.chat import turn_seed
@@ -43,6 +43,33 @@ def distance(*, verifier, drafter=None, model=None, num_draft=2, horizon=3, cost
     common = {"prompt": PROMPT, "max_tokens": horizon, **sampling}
     found = exact_law(model, drafter, verifier=verifier, num_draft=num_draft, costs=costs, **common)
     return total_variation(found, plain_law(model, **common))
+
+
+# ------------------------------------------------------------------ pages of another text
+
+
+class TheLastOfAPage(TabularModel):
+    """Restores the last tokens of a page, where the first were asked for."""
+
+    def restore(self, slot, pages, count):
+        last = pages.cells[len(pages) - count :]
+        super().restore(slot, dataclasses.replace(pages, cells=last), count)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_pages_that_are_not_the_texts_own(verifier):
+    class Faulty(TheLastOfAPage, Remembering):
+        pass
+
+    expected = plain_law(TabularModel(table(2, 1), 2), prompt=LONG, max_tokens=3)
+    found = []
+    for kind in (Remembering, Faulty):
+        model = kind(table(2, 1), 2, None, [(*LONG[:66], 0, 0)])
+        drafter = ModelDrafter(draft_model(2))
+        law = exact_law(model, drafter, verifier=verifier, prompt=LONG, max_tokens=3)
+        found.append(total_variation(law, expected))
+    assert found[0] < EXACT
+    assert found[1] > FAR
 
 
 # ------------------------------------------------------------------ drafters that misreport q
