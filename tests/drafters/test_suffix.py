@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import random
 from typing import Any
 
 import pytest
@@ -118,6 +121,30 @@ def test_a_text_that_went_out_is_still_seen_by_those_who_saw_it() -> None:
     drafter.begin(1, [10, 11, 12])
     assert guess(drafter, 0, [10, 11, 12], 2) == [13, 14]
     assert guess(drafter, 1, [10, 11, 12], 2) == []
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 20])
+def test_who_asked_before_changes_nothing(memory: int) -> None:
+    dice = random.Random(5)
+    for _ in range(30):
+        earlier = dice.choices(range(3), k=20)
+        drafters = [SuffixDrafter(memory_bytes=memory, min_probability=0.0) for _ in range(2)]
+        text = dice.choices(range(3), k=12)
+        for drafter in drafters:
+            drafter.begin(0, earlier)
+            drafter.end(0)
+            drafter.begin(0, text)
+        asked, fresh = drafters
+        for _ in range(6):
+            for _ in range(3):
+                asked.outlook(0, len(text), dice.randrange(1, 9))
+            for count in (3, 1, 8):
+                assert guess(asked, 0, text, count) == guess(copy.deepcopy(fresh), 0, text, count)
+            more = dice.choices(range(3), k=2)
+            text = text + more
+            for drafter in drafters:
+                drafter.observe(0, more)
+        assert pickle.dumps(asked) == pickle.dumps(fresh)
 
 
 def test_no_memory_unless_asked_for() -> None:

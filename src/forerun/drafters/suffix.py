@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from forerun.drafters.lookup import LookupDrafter, after_match, number, whole
 from forerun.drafters.suffix_automaton import SuffixAutomaton
@@ -35,10 +36,15 @@ class SuffixReader:
         self._automaton = SuffixAutomaton(depth)
         self._texts = texts
         self._factor, self._least = factor, least
+        self._found: tuple[int, list[tuple[int, float]]] = (0, [])  # of this text, for so many
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_found": (0, [])}  # a function of the text, whoever asked before
 
     def read(self, tokens: Sequence[int]) -> None:
         self.text.extend(tokens)
         self._automaton.extend(tokens)
+        self._found = (0, [])
 
     def guess(self, count: int) -> list[int]:
         return [token for token, _ in self._steps(count)]
@@ -47,7 +53,16 @@ class SuffixReader:
         return [chance for _, chance in self._steps(count)]
 
     def _steps(self, count: int) -> list[tuple[int, float]]:
-        """The tokens worth drafting, and the chance of each."""
+        """The tokens worth drafting, and the chance of each. Whoever asks for fewer than someone
+        before gets the first of those, but beside remembered texts: there the number may decide
+        which text is followed."""
+        most, steps = self._found
+        if self._texts or most < count:
+            steps = self._sought(count)
+            self._found = (count, steps)
+        return steps[:count]
+
+    def _sought(self, count: int) -> list[tuple[int, float]]:
         state, length = self._automaton.context()
         score, steps = self._chain(self._walk(state), length, count)
         if self._texts:
