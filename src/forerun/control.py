@@ -75,7 +75,7 @@ class FixedControl:
         most = min(self.num_draft, room)
         if most < 1:
             return PLAIN
-        several = parts(drafter)
+        several = parts(drafter, slot)
         for name, part in several.items():
             if len(several) == 1 or outlook(part, slot, length, most).most > 0:
                 return Plan(drafter=name, num_draft=most)
@@ -102,7 +102,7 @@ class AdaptiveControl:
         highest = 1 / seconds
         if most < 1 or pace.unsure(length):
             return best
-        for name, part in parts(drafter).items():
+        for name, part in parts(drafter, slot).items():
             found = self._best(name, outlook(part, slot, length, most), most)
             if found is None or found.expected is None:
                 continue

@@ -124,6 +124,11 @@ class DrafterStats:
     accepted: int
     seconds: float
 
+    @property
+    def rejected(self) -> int:
+        """Drafted and not delivered."""
+        return self.drafted - self.accepted
+
 
 MODEL_DRAFTERS = frozenset({"model"})
 """Drafters whose drafting is passes of a model, by name."""

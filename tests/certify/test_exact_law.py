@@ -165,7 +165,7 @@ def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
 
     def recorded(control, drafter, slot, length, room):
         found = plan(control, drafter, slot, length, room)
-        text = tuple(drafter.texts[slot])
+        text = tuple(drafter.parts["model"].texts[slot])
         plans.setdefault(text, set()).add((control._account, found.num_draft))
         return found
 
@@ -185,6 +185,29 @@ def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
     assert total_variation(found, plain_law(model, **common)) < EXACT
     assert max(len(pasts) for pasts in plans.values()) > 3
     assert max(len({n for _, n in pasts}) for pasts in plans.values()) > 1
+
+
+PREDICTED = (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("num_draft", [2, "auto"])
+@pytest.mark.parametrize("drafter", ["none", "model", "prediction", "suffix+model"])
+def test_predictions_of_requests(drafter, num_draft, verifier):
+    """Beside the engine's drafters, of which the others in the batch have some, or none."""
+    others = [
+        (prompt, {**options, **own})
+        for own in ({"drafter": None}, {"drafter": "prediction", "prediction": [0, 0]})
+        for prompt, options in COMPANY
+    ]
+    for company in ((), others):
+        helper, model = drafters(2)[drafter](), target(2, eos=1)
+        common = {"prompt": PROMPT, "max_tokens": 3, "temperature": 0.8}
+        found = exact_law(
+            model, helper, verifier=verifier, num_draft=num_draft, costs=COSTS, company=company,
+            prediction=PREDICTED, **common,
+        )  # fmt: skip
+        assert total_variation(found, plain_law(model, **common)) < EXACT
 
 
 def test_draft_lengths_by_times_cannot_be_enumerated():

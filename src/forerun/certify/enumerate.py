@@ -27,6 +27,7 @@ import numpy as np
 from forerun.decode import Generation, decode_round
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
+from forerun.drafters.per_request import PerRequestDrafter
 from forerun.engine.choices import AUTO
 from forerun.engine.request import (
     Prompt,
@@ -151,15 +152,15 @@ def exact_law(
     """The exact law of the first request's output, as the production loop writes it.
 
     `company` are further requests, (prompt, sampling), that run in the same rounds; a company's
-    sampling may hold `max_tokens`, `num_draft` and `verifier` too. With num_draft="auto" γ depends
-    on what was accepted before and on `costs`, as `Engine` takes them; None: those that the models
-    state. They must be fixed, for times are no function of the state. Cost grows with the number
-    of outcomes of a round: meant for vocabularies of a few tokens. `target` and `drafter` must be
-    plain Python state (picklable); they are not changed. Raises what the loop raises.
+    sampling may hold `max_tokens` and the engine's options too: `num_draft`, `verifier`, `drafter`,
+    `prediction`. With num_draft="auto" γ depends on what was accepted before and on `costs`, as
+    `Engine` takes them; None: those that the models state. They must be fixed, for times are no
+    function of the state. Cost grows with the number of outcomes of a round: meant for vocabularies
+    of a few tokens. `target` and `drafter` must be plain Python state (picklable); they are not
+    changed. Raises what the loop raises.
     """
-    guesser = find_drafter(drafter)
-    if guesser is not None:
-        guesser.check(target)
+    guesser = PerRequestDrafter(find_drafter(drafter))
+    guesser.check(target)
     priced = Costs.measured(target, guesser) if costs is None else checked_costs(costs)
     if not priced.fixed:
         raise OptionError("exact_law needs fixed costs: seconds of a pass over 1, 2, … rows")
@@ -245,7 +246,7 @@ def total_variation(a: Law, b: Law) -> float:
     return 0.5 * sum(abs(a.get(y, 0.0) - b.get(y, 0.0)) for y in a.keys() | b.keys())
 
 
-_State = tuple[Model, Drafter | None, list[Generation]]
+_State = tuple[Model, PerRequestDrafter, list[Generation]]
 
 
 def _advance(loop: _State) -> Generation:

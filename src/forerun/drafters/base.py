@@ -115,10 +115,14 @@ def outlook(drafter: Drafter, slot: int, length: int, most: int) -> Outlook:
     return Outlook(most=most) if said is None else said(slot, length, most)
 
 
-def parts(drafter: Drafter | None) -> dict[str, Drafter]:
-    """The drafters behind it, by name: those of a `HybridDrafter`, or itself."""
+def parts(drafter: Drafter | None, slot: int | None = None) -> dict[str, Drafter]:
+    """The drafters behind it, by name: those of a `HybridDrafter`, or itself. Of a slot: those that
+    its request has."""
     if drafter is None:
         return {}
+    if slot is not None and (of := getattr(drafter, "of", None)) is not None:
+        chosen: dict[str, Drafter] = of(slot)
+        return chosen
     several: dict[str, Drafter] | None = getattr(drafter, "parts", None)
     return {drafter.name: drafter} if several is None else several
 

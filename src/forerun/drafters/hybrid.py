@@ -12,12 +12,23 @@ Proposals carry how they were drawn, so that a verifier must be fit for each of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, begin, outlook
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.token_tree import NOTHING, Drawn, Proposal
+
+
+def joint_traits(drafters: Iterable[Drafter]) -> DrafterTraits:
+    """What a verifier must be fit for that judges proposals of any of them."""
+    traits = [drafter.traits for drafter in drafters]
+    drawn = [one.drawn for one in traits if one.drawn is not Drawn.DETERMINISTIC]
+    return DrafterTraits(
+        drawn=drawn[0] if drawn else Drawn.DETERMINISTIC,
+        laws=any(one.laws for one in traits),
+        chain=all(one.chain for one in traits),
+    )
 
 
 class HybridDrafter:
@@ -34,14 +45,8 @@ class HybridDrafter:
                 f"{'+'.join(names) or 'none'}"
             )
         self.name = "+".join(names)
+        self.traits = joint_traits(drafters)
         self._drafters = tuple(drafters)
-        traits = [drafter.traits for drafter in drafters]
-        drawn = [one.drawn for one in traits if one.drawn is not Drawn.DETERMINISTIC]
-        self.traits = DrafterTraits(
-            drawn=drawn[0] if drawn else Drawn.DETERMINISTIC,
-            laws=any(one.laws for one in traits),
-            chain=all(one.chain for one in traits),
-        )
 
     @property
     def parts(self) -> dict[str, Drafter]:

@@ -95,7 +95,8 @@ class PredictionReader:
 
 
 class PredictionDrafter(LookupDrafter[PredictionReader]):
-    """Drafts a text predicted by the user, as token ids; every request follows the same one.
+    """Drafts a text predicted by the user, as token ids; every request follows the same one, but
+    those that are given their own by `follow`.
 
         drafter = PredictionDrafter([1, 2, 3, 4, 5])
         drafter.begin(0, prompt)
@@ -113,26 +114,41 @@ class PredictionDrafter(LookupDrafter[PredictionReader]):
 
     def __init__(self, tokens: Sequence[int], *, longest: int = 8) -> None:
         super().__init__()
-        if not isinstance(tokens, Iterable):
-            raise OptionError(f"a prediction is a list of token ids, not {tokens!r}")
-        tokens = list(tokens)
-        for token in tokens:
-            if not _is_id(token):
-                raise OptionError(f"a prediction is a list of token ids from 0 up, not {token!r}")
-        self._prediction = Prediction([int(token) for token in tokens])
+        self._prediction = Prediction(token_ids(tokens))
         self._longest = whole("longest", longest, 1)
 
     def check(self, target: Model) -> None:
         """VocabularyError if the prediction holds ids that the target does not have."""
-        highest = max(self._prediction.tokens, default=-1)
-        if highest >= target.vocab_size:
-            raise VocabularyError(
-                f"the prediction holds id {highest}, but {target.name} has ids below"
-                f" {target.vocab_size}: encode it with the target's tokenizer"
-            )
+        check_known(self._prediction.tokens, target)
+
+    def follow(self, slot: int, tokens: Sequence[int]) -> None:
+        """A request that has just begun follows a prediction of its own instead."""
+        self._readers[slot] = PredictionReader(Prediction(tokens), self._longest)
 
     def reader(self, prompt: Sequence[int], recalled: str | None) -> PredictionReader:
         return PredictionReader(self._prediction, self._longest)
+
+
+def token_ids(tokens: Any) -> tuple[int, ...]:
+    """A prediction's ids. OptionError for what is none."""
+    if not isinstance(tokens, Iterable):
+        raise OptionError(f"a prediction is a list of token ids, not {tokens!r}")
+    found = []
+    for token in tokens:
+        if not _is_id(token):
+            raise OptionError(f"a prediction is a list of token ids from 0 up, not {token!r}")
+        found.append(int(token))
+    return tuple(found)
+
+
+def check_known(tokens: Sequence[int], target: Model) -> None:
+    """VocabularyError for ids that the target does not have."""
+    highest = max(tokens, default=-1)
+    if highest >= target.vocab_size:
+        raise VocabularyError(
+            f"the prediction holds id {highest}, but {target.name} has ids below"
+            f" {target.vocab_size}: encode it with the target's tokenizer"
+        )
 
 
 def _is_id(token: Any) -> bool:

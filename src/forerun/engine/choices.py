@@ -1,12 +1,16 @@
-"""What is chosen for a request: who judges its drafts, and who decides how far to draft."""
+"""What is chosen for a request: who drafts, who judges, and who decides how far to draft."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from forerun.control import AdaptiveControl, Control, FixedControl
-from forerun.drafters.base import Drafter, parts
-from forerun.errors import CapabilityError, OptionError
+from forerun.drafters.base import Drafter
+from forerun.drafters.hybrid import joint_traits
+from forerun.drafters.per_request import PerRequestDrafter
+from forerun.drafters.prediction import PredictionDrafter
+from forerun.errors import CapabilityError, OptionError, UnknownNameError
 from forerun.numerics.token_tree import Drawn
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams, is_whole
@@ -42,35 +46,72 @@ def checked_logprobs(name: str, count: Any) -> int | None:
     return int(count)
 
 
-def check_verifier(name: str, drafter: Drafter | None) -> None:
-    """Refuse a verifier that cannot judge the drafter's proposals, naming those that can."""
+def choose_drafters(
+    asked: str | None, drafters: PerRequestDrafter, *, predicted: bool
+) -> tuple[str, ...]:
+    """Names of those that draft for a request, from what its option `drafter` says.
+
+    AUTO: all of the engine's; None or "none": nobody; else a name, or several joined by +. A
+    request with a prediction of its own has that beside them, unless nobody is to draft.
+    UnknownNameError for others, naming those the engine has; OptionError for what is no name.
+    """
+    own = (PredictionDrafter.name,) if predicted else ()
+    if asked is None or asked == "none":
+        return ()
+    if not isinstance(asked, str):
+        raise OptionError(f"a request's drafter is a name of the engine's, or None, not {asked!r}")
+    known = tuple(dict.fromkeys((*own, *drafters.usual)))
+    if asked == AUTO:
+        return known
+    for name in (names := asked.split("+")):
+        if name not in known:
+            raise UnknownNameError.of("drafter", name, [*known, "none"])
+    return tuple(name for name in known if name in {*own, *names})
+
+
+def check_verifier(name: str, drafters: Mapping[str, Drafter]) -> None:
+    """Refuse a verifier that cannot judge the drafters' proposals, naming those that can."""
     if name == AUTO:
         return
     chosen = verifier(name)
-    made = [part.traits for part in parts(drafter).values()]
+    made = [part.traits for part in drafters.values()]
 
     def fits(one: Verifier) -> bool:
         return all(one.judges(traits.drawn, traits.chain) for traits in made)
 
-    if drafter is None or fits(chosen):
+    if fits(chosen):
         return
     fit = [n for n in VERIFIERS if fits(verifier(n))]
+    drawn = joint_traits(drafters.values()).drawn.value
     raise CapabilityError(
-        f"verifier {name!r} cannot judge what {drafter.name!r} proposes "
-        f"({drafter.traits.drawn.value}); these can: {', '.join(fit)}"
+        f"verifier {name!r} cannot judge what {'+'.join(drafters)!r} proposes "
+        f"({drawn}); these can: {', '.join(fit)}"
     )
 
 
-def choose_verifier(name: str, params: SamplingParams, drafter: Drafter | None) -> Verifier:
+def check_prediction(chosen: Verifier, params: SamplingParams) -> None:
+    """Refuse a prediction where it may know the coins that judge it.
+
+    An output of the same seed, predicted, is accepted more often than it should be: the draft's
+    coins were those that chose it. (Not so where the target races: there the draft is compared with
+    the target's own choice.)
+    """
+    if params.seed is not None and params.temperature > 0 and not chosen.races:
+        raise OptionError(
+            f"a prediction may stem from a run with the same seed, whose coins verifier "
+            f"{chosen.name!r} tosses again: use verifier 'coupled' or 'auto', or no seed "
+            f"(it is {params.seed})"
+        )
+
+
+def choose_verifier(name: str, params: SamplingParams, drafters: Mapping[str, Drafter]) -> Verifier:
     """Resolve `auto`: `coupled` for greedy and for seeded requests, whose text must not depend on
     timing, batch or γ; else `block` for chains with full laws, `rejection` for other chains."""
     if name != AUTO:
         return verifier(name)
     if params.temperature == 0 or params.seed is not None:
         return verifier("coupled")
-    if drafter is None:
-        return verifier("rejection")
-    traits = drafter.traits
+    traits = joint_traits(drafters.values())
     if not traits.chain:
         return verifier("coupled")
     return verifier("block" if traits.laws and traits.drawn is Drawn.SAMPLED else "rejection")

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters.base import Drafter
+from forerun.drafters.base import Drafter, parts
 from forerun.drafters.lookup import number
-from forerun.engine.choices import AUTO, check_verifier, checked_num_draft, choose_verifier
+from forerun.drafters.per_request import PerRequestDrafter
+from forerun.engine.choices import AUTO, check_verifier, checked_num_draft
 from forerun.engine.driver import Driver
 from forerun.engine.job import Job
 from forerun.engine.request import Completion, Prompt, Request, make_request
@@ -39,10 +40,17 @@ Listener = Callable[[Stream], None]
 
 
 class EngineOptions(SamplingOptions, total=False):
-    """Keywords of one request: sampling, and how it is decoded."""
+    """Keywords of one request: sampling, and how it is decoded.
+
+    drafter     who drafts for it: a name of the engine's drafters, several joined by +, or None
+                for nobody; all of them where it does not say
+    prediction  text, or token ids, that the output is expected to be like: drafted beside those
+    """
 
     verifier: str
     num_draft: int | Literal["auto"]
+    drafter: str | None
+    prediction: str | Sequence[int]
     logprobs: int | None
     prompt_logprobs: int | None
     grammar: Grammar | None
@@ -109,6 +117,7 @@ class Engine:
             )
         self.target = target
         self.drafter = find_drafter(drafter)
+        self._drafters = PerRequestDrafter(self.drafter)
         self.verifier = verifier
         checked_num_draft(num_draft)
         self.num_draft = num_draft
@@ -135,7 +144,7 @@ class Engine:
         self._prefixes = PrefixCache(target, prefix_memory) if prefix_memory else None
         self._scheduler = Scheduler(
             target,
-            self.drafter,
+            self._drafters,
             max_batch=max_batch,
             costs=self._measured,
             heads=trace_heads,
@@ -145,7 +154,7 @@ class Engine:
         self._check()
 
     def _check(self) -> None:
-        check_verifier(self.verifier, self.drafter)
+        check_verifier(self.verifier, parts(self.drafter))
         if self.drafter is None:
             return
         abilities, traits = self.target.abilities, self.drafter.traits
@@ -298,7 +307,7 @@ class Engine:
             raise OptionError(f"params takes a dict of keywords for each prompt, not {options!r}")
         request = make_request(
             self.target,
-            self.drafter,
+            self._drafters,
             prompt,
             options or {},
             index=index,
@@ -338,7 +347,7 @@ class Engine:
                 Job(
                     request,
                     number=next(self._numbers),
-                    verifier=choose_verifier(request.verifier, request.params, self.drafter).name,
+                    verifier=request.verifier,
                     deadline=end,
                     shared=shared,
                 )

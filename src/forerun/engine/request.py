@@ -8,19 +8,23 @@ from functools import cached_property
 from typing import Any
 
 from forerun.decode import FinishReason, Generation
-from forerun.drafters.base import Drafter, begin
+from forerun.drafters.base import Drafter
+from forerun.drafters.per_request import PerRequestDrafter
+from forerun.drafters.prediction import check_known, token_ids
 from forerun.engine.choices import (
     AUTO,
     STEADY,
+    check_prediction,
     check_verifier,
     checked_logprobs,
     checked_num_draft,
     choose_control,
+    choose_drafters,
     choose_verifier,
     steady,
 )
 from forerun.engine.stops import TextFollower
-from forerun.errors import ForerunError, OptionError, PromptError
+from forerun.errors import CapabilityError, ForerunError, OptionError, PromptError
 from forerun.models.base import Model
 from forerun.numerics.logprobs import TokenLogprob
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
@@ -29,6 +33,7 @@ from forerun.reading import read_prompt
 from forerun.sampling import SamplingParams, is_whole
 from forerun.text.grammar import CompiledGrammar, Grammar
 from forerun.trace import Kind, Round, Stats, stats
+from forerun.verifiers import verifier as find_verifier
 
 NO_SLOT = -1
 
@@ -46,8 +51,10 @@ class Request:
     seed: int  # the request's own, or a fresh one
     choice: int = 0  # which completion of the seed
     tenant: str = ""  # whose it is: what is remembered of one tenant's requests serves no other
-    verifier: str
+    verifier: str  # its name; "auto" is resolved
     num_draft: int | None  # None: control chooses it by what passes cost
+    drafters: tuple[str, ...]  # who drafts, by name
+    prediction: tuple[int, ...]  # the request's own
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     grammar: CompiledGrammar | None = None
@@ -148,6 +155,24 @@ def _token_id(value: Any) -> int:
     return int(value)
 
 
+def per_request(drafter: Drafter | None) -> PerRequestDrafter:
+    """The drafters of an engine, to choose from for each request."""
+    return drafter if isinstance(drafter, PerRequestDrafter) else PerRequestDrafter(drafter)
+
+
+def prediction_ids(target: Model, prediction: str | Sequence[int] | None) -> tuple[int, ...]:
+    """The ids of a request's own prediction, text or ids; none of them: it has none."""
+    if prediction is None:
+        return ()
+    if isinstance(prediction, str):
+        if target.tokenizer is None:
+            raise OptionError(f"{target.name} has no tokenizer: give the prediction as token ids")
+        prediction = target.tokenizer.encode(prediction)
+    ids = token_ids(prediction)
+    check_known(ids, target)
+    return ids
+
+
 def checked_params(target: Model, options: Mapping[str, Any]) -> SamplingParams:
     """Sampling parameters for this model: ids in range, the model's end tokens known."""
     params = SamplingParams.of(options).replace(eos=target.eos)
@@ -188,16 +213,23 @@ def make_request(
 ) -> Request:
     """Check a request against model and drafter; nothing is allocated yet.
 
-    `options` are sampling keywords, with `verifier` and `num_draft` where they are not the default,
-    `logprobs`, `prompt_logprobs` and `grammar`.
+    `options` are sampling keywords, with `verifier`, `num_draft` and `drafter` where they are not
+    the default, `prediction`, `logprobs`, `prompt_logprobs` and `grammar`.
     """
     sampling = dict(options)
     verifier = sampling.pop("verifier", verifier)
-    num_draft = sampling.pop("num_draft", num_draft)
+    gamma = checked_num_draft(sampling.pop("num_draft", num_draft))
+    prediction = prediction_ids(target, sampling.pop("prediction", None))
+    drafters = per_request(drafter)
+    asked = sampling.pop("drafter", AUTO)
+    names = choose_drafters(asked, drafters, predicted=bool(prediction))
+    guessers = {name: drafters.parts[name] for name in names}
+    if names and not target.abilities.rollback:
+        raise CapabilityError(f"{target.name} cannot roll back, so it cannot verify drafts")
     logprobs = checked_logprobs("logprobs", sampling.pop("logprobs", None))
     prompt_logprobs = checked_logprobs("prompt_logprobs", sampling.pop("prompt_logprobs", None))
     grammar = sampling.pop("grammar", None)
-    check_verifier(verifier, drafter)
+    check_verifier(verifier, guessers)
     params = checked_params(target, sampling)
     if params.max_tokens == 0 and prompt_logprobs is None:
         raise OptionError(
@@ -205,8 +237,10 @@ def make_request(
             " alone)"
         )
     ids = prompt_ids(target, prompt)
-    gamma = checked_num_draft(num_draft)
-    if gamma is None and steady(choose_verifier(verifier, params, drafter), params):
+    chosen = choose_verifier(verifier, params, guessers)
+    if prediction and names:
+        check_prediction(chosen, params)
+    if gamma is None and steady(chosen, params):
         gamma = STEADY
     return Request(
         index=index,
@@ -214,8 +248,10 @@ def make_request(
         params=params,
         seed=fresh_seed() if params.seed is None else params.seed,
         tenant=tenant,
-        verifier=verifier,
-        num_draft=0 if drafter is None else gamma,
+        verifier=chosen.name if verifier == AUTO else verifier,
+        num_draft=gamma if names else 0,
+        drafters=names,
+        prediction=prediction,
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
         grammar=checked_grammar(target, grammar, params),
@@ -225,7 +261,6 @@ def make_request(
 
 def new_generation(
     target: Model,
-    drafter: Drafter | None,
     request: Request,
     draws: Draws | None = None,
     costs: Costs | None = None,
@@ -243,7 +278,7 @@ def new_generation(
         prompt_length=len(prompt),
         limit=limit(target, request),
         params=params,
-        verifier=choose_verifier(request.verifier, params, drafter),
+        verifier=find_verifier(request.verifier),
         draws=KeyedDraws(request.seed, request.choice) if draws is None else draws,
         control=choose_control(request.num_draft, costs),
         follower=None
@@ -267,22 +302,27 @@ def limit(target: Model, request: Request) -> int:
     return longest if target.context is None else min(longest, target.context)
 
 
-def begin_decoding(g: Generation, request: Request, drafter: Drafter | None) -> None:
+def begin_decoding(g: Generation, request: Request, drafter: PerRequestDrafter) -> None:
     """A request's text is read: tell the drafter its prompt and, on resuming, its output."""
     if g.finish_reason is None and len(g.ids) >= g.limit:  # no tokens were asked for
         g.finish_reason = "length"
-    if drafter is None:
-        return
     # memory of earlier requests may hold this seed's own text, which knows its coins
     recall = request.params.seed is None or g.verifier.races
-    begin(drafter, g.slot, request.prompt, recall=recall, tenant=request.tenant)
+    drafter.begin(
+        g.slot,
+        request.prompt,
+        recall=recall,
+        tenant=request.tenant,
+        names=request.drafters,
+        prediction=request.prediction,
+    )
     if g.output:
         drafter.observe(g.slot, g.output)
 
 
 def open_generation(
     target: Model,
-    drafter: Drafter | None,
+    drafter: PerRequestDrafter,
     request: Request,
     draws: Draws | None = None,
     costs: Costs | None = None,
@@ -291,7 +331,7 @@ def open_generation(
 
     CacheError where there is no memory for it; then nothing is left open.
     """
-    g = new_generation(target, drafter, request, draws, costs)
+    g = new_generation(target, request, draws, costs)
     g.slot = target.open()
     try:
         read_prompt(g, target)
@@ -302,11 +342,10 @@ def open_generation(
     return g
 
 
-def close_generation(g: Generation, target: Model, drafter: Drafter | None) -> None:
+def close_generation(g: Generation, target: Model, drafter: Drafter) -> None:
     """Free the slot on both sides."""
     target.close(g.slot)
-    if drafter is not None:
-        drafter.end(g.slot)
+    drafter.end(g.slot)
 
 
 def completion(

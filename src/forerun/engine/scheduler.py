@@ -24,7 +24,7 @@ from contextlib import suppress
 from time import monotonic
 
 from forerun.decode import FinishReason, Generation, decode_round
-from forerun.drafters.base import Drafter
+from forerun.drafters.per_request import PerRequestDrafter
 from forerun.engine.job import Job
 from forerun.engine.prompt_pace import PromptPace
 from forerun.engine.request import Request, begin_decoding, limit, new_generation
@@ -48,7 +48,7 @@ class Scheduler:
     def __init__(
         self,
         target: Model,
-        drafter: Drafter | None,
+        drafter: PerRequestDrafter,
         *,
         max_batch: int,
         costs: Callable[[], Costs],
@@ -184,7 +184,7 @@ class Scheduler:
         g = job.generation
         if g is None:
             costs = self._costs() if job.request.num_draft is None else None
-            g = new_generation(self._target, self._drafter, job.request, costs=costs)
+            g = new_generation(self._target, job.request, costs=costs)
             job.generation = g
         g.slot = self._target.open()
         if self._prefixes is not None and g.prompt_scored:
@@ -338,7 +338,7 @@ class Scheduler:
             if remember:
                 self._remember(job, g)
             self._target.close(g.slot)
-            if drafting and self._drafter is not None:
+            if drafting:
                 self._drafter.end(g.slot)
 
     def _remember(self, job: Job, g: Generation) -> None:
