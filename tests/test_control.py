@@ -6,17 +6,16 @@ import random
 
 import pytest
 
-from forerun.control import MARGIN, AdaptiveControl, FixedControl
-from forerun.drafters.base import DrafterTraits, Outlook
+from forerun.company import plan_batch
+from forerun.control import MARGIN, AdaptiveControl, FixedControl, Seat
+from forerun.drafters.base import DrafterTraits, Outlook, parts
 from forerun.numerics.token_tree import Drawn
-from forerun.pace import Costs
-from forerun.trace import Times
+from forerun.pace import Costs, Pace
 
 FLAT = tuple(1 + 0.05 * i for i in range(16))
 STEP = (1.0, *(1.5 + 0.03 * i for i in range(15)))
 STEEP = tuple(1 + 0.8 * i for i in range(16))
 TABLES = {"flat": FLAT, "step": STEP, "steep": STEEP}
-NO_TIMES = Times(draft=0, target=0, verify=0)
 
 
 class Scripted:
@@ -42,6 +41,16 @@ def costs(table=FLAT, **draft):
     return Costs(target=table, draft=draft, fixed=True)
 
 
+def adaptive(given):
+    return AdaptiveControl(Pace(given))
+
+
+def planned(control, drafter, length, room):
+    """A round of one request."""
+    seat = Seat(control=control, drafters=parts(drafter), slot=0, length=length, room=room)
+    return plan_batch([seat])[0]
+
+
 def price(given, plan, rows):
     """Seconds of a round, by hand: a pass, and a pass of the draft model for each token."""
     own = given.draft.get(plan.drafter, (0.0,))[0] if rows > 1 else 0.0
@@ -51,13 +60,13 @@ def price(given, plan, rows):
 def run(given, accepts, tokens=300, drafter=None, control=None):
     """Rounds as (drafter, γ, accepted, tokens so far, cost so far). `accepts(position, γ)`."""
     drafter = drafter or Scripted()
-    control = control or AdaptiveControl(given)
+    control = control or adaptive(given)
     rounds, position, spent = [], 0, 0.0
     while position < tokens:
-        plan = control.plan(drafter, 0, 10 + position, tokens - position - 1)
+        plan = planned(control, drafter, 10 + position, tokens - position - 1)
         n = plan.num_draft
         accepted = min(accepts(position, n), n) if n else 0
-        control.learn(plan, n + 1, n, accepted, NO_TIMES)
+        control.learn(plan, n, accepted)
         spent += price(given, plan, n + 1)
         position += accepted + 1
         rounds.append((plan.drafter, n, accepted, position, spent))
@@ -164,44 +173,44 @@ def test_at_most_fifteen_and_no_more_rows_than_the_table_has():
 
 
 def test_no_further_than_there_is_room():
-    control = AdaptiveControl(costs())
-    assert control.plan(Scripted(), 0, 9, 0).num_draft == 0
-    assert control.plan(Scripted(), 0, 9, 1).num_draft == 1
+    control = adaptive(costs())
+    assert planned(control, Scripted(), 9, 0).num_draft == 0
+    assert planned(control, Scripted(), 9, 1).num_draft == 1
 
 
 def test_what_a_drafter_says_of_itself_is_believed_and_corrected():
     """Of a chance that always holds much is drafted at once; of one that never does, ever less."""
-    control = AdaptiveControl(costs())
-    assert control.plan(Scripted(chances=[0.9] * 15), 0, 9, 99).num_draft > 5
-    assert control.plan(Scripted(chances=[0.02] * 15), 0, 9, 99).num_draft == 1  # a try
+    control = adaptive(costs())
+    assert planned(control, Scripted(chances=[0.9] * 15), 9, 99).num_draft > 5
+    assert planned(control, Scripted(chances=[0.02] * 15), 9, 99).num_draft == 1  # a try
     rounds = run(costs(), TRACES["nothing"], drafter=Scripted(chances=[0.9] * 15))
     assert sum(n for _, n, *_ in rounds[-50:]) <= 2
 
 
 def test_what_is_expected_is_what_happens():
     """Over rounds of a steady drafter, on average."""
-    control, rng = AdaptiveControl(costs()), random.Random(3)
+    control, rng = adaptive(costs()), random.Random(3)
     expected, happened = 0.0, 0
     for _ in range(2000):
-        plan = control.plan(Scripted(), 0, 9, 99)
+        plan = planned(control, Scripted(), 9, 99)
         accepted = 0
         while accepted < plan.num_draft and rng.random() < 0.7:
             accepted += 1
-        control.learn(plan, plan.num_draft + 1, plan.num_draft, accepted, NO_TIMES)
+        control.learn(plan, plan.num_draft, accepted)
         expected, happened = expected + plan.expected.tokens, happened + accepted + 1
         assert plan.expected.seconds == FLAT[plan.num_draft]
     assert happened == pytest.approx(expected, rel=0.05)
 
 
 def test_shorter_drafts_say_nothing_of_longer_ones():
-    control = AdaptiveControl(costs())
+    control = adaptive(costs())
     short, long = Scripted(most=2), Scripted()
     for _ in range(30):
-        plan = control.plan(short, 0, 9, 99)
-        control.learn(plan, plan.num_draft + 1, plan.num_draft, plan.num_draft, NO_TIMES)
+        plan = planned(control, short, 9, 99)
+        control.learn(plan, plan.num_draft, plan.num_draft)
     deep = control._accepts["scripted"]
     assert set(deep._counts) == {0, 1}
-    assert control.plan(long, 0, 9, 99).num_draft > 5
+    assert planned(control, long, 9, 99).num_draft > 5
 
 
 def test_the_same_past_gives_the_same_plan():
@@ -213,14 +222,14 @@ def test_the_same_past_gives_the_same_plan():
 
 def test_the_better_one_is_used_and_of_equals_the_first():
     free, model = Scripted("free", chances=[0.9] * 15), Scripted("model")
-    first = AdaptiveControl(costs(model=(0.3,)))
-    assert first.plan(Several(free, model), 0, 9, 99).drafter == "free"
+    first = adaptive(costs(model=(0.3,)))
+    assert planned(first, Several(free, model), 9, 99).drafter == "free"
     free.chances = [0.05]
-    assert first.plan(Several(free, model), 0, 9, 99).drafter == "model"
+    assert planned(first, Several(free, model), 9, 99).drafter == "model"
     free.chances = []
-    assert first.plan(Several(free, model), 0, 9, 99).drafter == "model"
+    assert planned(first, Several(free, model), 9, 99).drafter == "model"
     twins = Several(Scripted("a"), Scripted("b"))
-    assert AdaptiveControl(costs()).plan(twins, 0, 9, 99).drafter == "a"
+    assert planned(adaptive(costs()), twins, 9, 99).drafter == "a"
 
 
 def test_what_is_learnt_of_one_is_not_held_against_the_other():
@@ -228,11 +237,11 @@ def test_what_is_learnt_of_one_is_not_held_against_the_other():
         return lambda plan: 0 if plan.drafter == name else plan.num_draft
 
     for bad, good in (("a", "b"), ("b", "a")):
-        control, used = AdaptiveControl(costs()), []
+        control, used = adaptive(costs()), []
         for _ in range(40):
-            plan = control.plan(Several(Scripted("a"), Scripted("b")), 0, 9, 99)
+            plan = planned(control, Several(Scripted("a"), Scripted("b")), 9, 99)
             accepted = accepts_nothing_of(bad)(plan)
-            control.learn(plan, plan.num_draft + 1, plan.num_draft, accepted, NO_TIMES)
+            control.learn(plan, plan.num_draft, accepted)
             used.append(plan.drafter)
         assert used[-10:] == [good] * 10
 
@@ -241,10 +250,10 @@ def test_text_that_a_model_has_not_read_counts():
     """A pass over twelve tokens before the first draft: then the free one is better."""
     free, model = Scripted("free", chances=[0.6] * 15), Scripted("model", unread=1)
     table = tuple(0.05 * (1 + i) for i in range(16))
-    control = AdaptiveControl(costs(model=table))
-    assert control.plan(Several(free, model), 0, 9, 99).drafter == "model"
+    control = adaptive(costs(model=table))
+    assert planned(control, Several(free, model), 9, 99).drafter == "model"
     model.unread = 12
-    assert control.plan(Several(free, model), 0, 9, 99).drafter == "free"
+    assert planned(control, Several(free, model), 9, 99).drafter == "free"
 
 
 # ------------------------------------------------------------------ a fixed number
@@ -252,16 +261,21 @@ def test_text_that_a_model_has_not_read_counts():
 
 def test_a_fixed_number_is_fixed():
     control = FixedControl(4)
-    assert [control.plan(Scripted(), 0, 9, room).num_draft for room in (9, 4, 2, 0)] == [4, 4, 2, 0]
-    assert control.plan(Scripted(), 0, 9, 0).drafter is None
-    assert FixedControl(0).plan(Scripted(), 0, 9, 9).drafter is None
-    assert control.plan(Scripted(), 0, 9, 9).expected is None
+    assert [planned(control, Scripted(), 9, room).num_draft for room in (9, 4, 2, 0)] == [
+        4,
+        4,
+        2,
+        0,
+    ]
+    assert planned(control, Scripted(), 9, 0).drafter is None
+    assert planned(FixedControl(0), Scripted(), 9, 9).drafter is None
+    assert planned(control, Scripted(), 9, 9).expected is None
 
 
 def test_of_several_a_fixed_number_asks_the_first_that_has_something():
     free, model = Scripted("free", chances=[]), Scripted("model")
-    assert FixedControl(4).plan(Several(free, model), 0, 9, 9).drafter == "model"
+    assert planned(FixedControl(4), Several(free, model), 9, 9).drafter == "model"
     free.chances = [0.01]
-    assert FixedControl(4).plan(Several(free, model), 0, 9, 9).drafter == "free"
+    assert planned(FixedControl(4), Several(free, model), 9, 9).drafter == "free"
     nobody = Several(Scripted("free", chances=[]), Scripted("model", most=0))
-    assert FixedControl(4).plan(nobody, 0, 9, 9).drafter is None
+    assert planned(FixedControl(4), nobody, 9, 9).drafter is None

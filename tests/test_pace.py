@@ -7,92 +7,131 @@ import pytest
 from forerun.drafters import HybridDrafter, ModelDrafter, SuffixDrafter
 from forerun.errors import OptionError
 from forerun.models.tabular import TabularModel
-from forerun.pace import FORGET, Costs, Pace, checked_costs, table
+from forerun.pace import FORGET, Bill, Costs, Pace, checked_costs, situation, table
 from forerun.trace import Times
 
 TARGET = (1.0, 1.2, 1.4, 1.6)
+ALONE = situation([100])
 
 
 def pace(fixed=False, **draft):
     return Pace(Costs(target=TARGET, draft=draft, fixed=fixed))
 
 
-def took(target, *, draft=0.0, verify=0.0):
-    return Times(draft=draft, target=target, verify=verify)
+def rows(pace, at=ALONE, most=4):
+    return list(pace.rows(at, most))
+
+
+def bill(pace, drafter, *drafts, unread=1):
+    """For requests with drafts of so many tokens."""
+    found = Bill(pace)
+    for count in drafts:
+        found.add_all(drafter, count, unread)
+    return found
+
+
+def learn(pace, target, *, count=1, verify=0.0, at=ALONE, drafter=None, draft=0.0, unread=1):
+    """A round of `count` rows; all but the first were drafted by `drafter`, if any."""
+    drafting = bill(pace, drafter, count - 1, unread=unread) if drafter else Bill(pace)
+    times = Times(draft=draft, target=target, verify=verify)
+    pace.learn(at, count, times, drafting, {drafter: draft} if drafter else {})
 
 
 def test_to_begin_with_the_table_is_believed():
-    assert list(pace().rows()) == list(TARGET)
-    assert pace().seconds(None, 0, 0) == 1.0
-    assert pace().seconds("suffix", 2, 0) == 1.4, "a lookup is free until it was seen"
-    assert pace(model=(0.1,)).seconds("model", 2, 1) == pytest.approx(1.6)
+    assert rows(pace()) == list(TARGET)
+    assert rows(pace(), most=6) == pytest.approx([*TARGET, 1.8, 2.0])
+    assert bill(pace(), "suffix", 2).seconds == 0, "a lookup is free until it was seen"
+    assert bill(pace(model=(0.1,)), "model", 2).seconds == pytest.approx(0.2)
 
 
 def test_times_of_a_width_correct_it_and_its_neighbours():
     found = pace()
-    found.learn(None, 0, 0, took(2.0))
-    assert list(found.rows()) == [2 * s for s in TARGET], "a slower machine"
-    found.learn("suffix", 2, 0, took(1.4))
-    assert found.rows() == pytest.approx([2.0, 1.5 * 1.2, 1.4, 1.6]), "interpolated, then constant"
+    learn(found, 2.0)
+    assert rows(found) == [2 * s for s in TARGET], "a slower machine"
+    learn(found, 1.4, count=3)
+    assert rows(found) == pytest.approx([2.0, 1.5 * 1.2, 1.4, 1.6]), "interpolated, then constant"
 
 
 def test_one_slow_pass_changes_nothing():
     found = pace()
     for seconds in (1.0, 1.0, 50.0):
-        found.learn(None, 0, 0, took(seconds))
-    assert found.rows()[0] == 1.0
+        learn(found, seconds)
+    assert rows(found)[0] == 1.0
 
 
 def test_what_was_seen_long_ago_is_forgotten():
     found = pace()
-    found.learn(None, 0, 0, took(5.0))
+    learn(found, 5.0)
     for _ in range(FORGET - 1):
-        found.learn("suffix", 1, 0, took(1.2))
-    assert found.rows()[0] == 5.0
-    assert not found.unsure(10)
-    found.learn("suffix", 1, 0, took(1.2))
-    assert found.rows()[0] == 1.0
-    assert found.unsure(10), "a plain pass is due"
+        learn(found, 1.2, count=2)
+    assert rows(found)[0] == 5.0
+    assert not found.unsure(ALONE, 1)
+    learn(found, 1.2, count=2)
+    assert rows(found)[0] == 1.0
+    assert found.unsure(ALONE, 1), "a plain pass is due"
 
 
 def test_behind_a_long_text_a_plain_pass_comes_first():
     found = pace()
-    assert not found.unsure(256)
-    assert found.unsure(257)
-    found.learn(None, 0, 0, took(3.0))
-    assert not found.unsure(257)
-    assert not pace(fixed=True).unsure(10**6)
+    assert not found.unsure(situation([256]), 1)
+    assert found.unsure(situation([257]), 1)
+    learn(found, 3.0, at=situation([300]))
+    assert not found.unsure(situation([257]), 1)
+    assert found.unsure(situation([600]), 1), "twice as long"
+    assert not pace(fixed=True).unsure(situation([10**6]), 1)
+
+
+def test_situations_do_not_teach_each_other():
+    """As many rows of other slots, or behind longer texts, are another pass."""
+    found, four, long = pace(), situation([100] * 4), situation([1000])
+    assert len({ALONE, four, long, situation([300])}) == 4
+    assert situation([10, 30, 200]) == situation([80, 80, 80])
+    learn(found, 3.2, count=4)
+    assert rows(found) == [2 * s for s in TARGET]
+    assert rows(found, four) == rows(found, long) == list(TARGET)
 
 
 def test_judging_and_lookups_cost_what_they_took():
     found = pace()
-    found.learn("suffix", 3, 0, took(1.6, draft=0.3, verify=0.4))
-    assert found.rows() == pytest.approx([1.1, 1.4, 1.7, 2.0])
-    assert found.drafting("suffix", 0) == pytest.approx((0.1, 0.1))
-    assert found.seconds("suffix", 2, 0) == pytest.approx(1.7 + 0.2)
+    learn(found, 1.6, count=4, drafter="suffix", draft=0.3, verify=0.4)
+    assert rows(found) == pytest.approx([1.1, 1.4, 1.7, 2.0])
+    assert bill(found, "suffix", 2).seconds == pytest.approx(0.2)
+    assert bill(found, "suffix", 2, 1).seconds == pytest.approx(0.3)
 
 
 def test_a_draft_models_times_correct_its_table():
     found = pace(model=(0.1, 0.2))
-    assert found.drafting("model", 2) == pytest.approx((0.2, 0.1))
-    found.learn("model", 2, 2, took(1.4, draft=0.6))
-    assert found.drafting("model", 2) == pytest.approx((0.4, 0.2))
+    assert bill(found, "model", 2, unread=2).seconds == pytest.approx(0.3)
+    learn(found, 1.4, count=3, drafter="model", draft=0.6, unread=2)
+    assert bill(found, "model", 2, unread=2).seconds == pytest.approx(0.6)
+
+
+def test_requests_share_the_passes_of_a_draft_model():
+    """First over what each has not read, then one for each depth."""
+    found = pace(model=(0.1, 0.12, 0.14, 0.16))
+    assert bill(found, "model", 3, 1).seconds == pytest.approx(0.12 + 0.1 + 0.1)
+    assert bill(found, "model", 2, 2, unread=2).seconds == pytest.approx(0.16 + 0.12)
+    both = bill(found, "model", 1)
+    other = both.copy()
+    other.add_all("model", 1, 1)
+    assert (both.seconds, other.seconds) == pytest.approx((0.1, 0.12))
+    assert other.of("model") == pytest.approx(0.12)
+    assert other.of("suffix") == 0
 
 
 def test_reading_a_prompt_is_spread_and_teaches_nothing():
     found = pace(model=(0.1, 0.2))
-    first, later = found.drafting("model", 101)
-    assert first == pytest.approx(0.1 + (0.2 + 99 * 0.1 - 0.1) / FORGET)
-    assert later == 0.1
-    found.learn("model", 2, 101, took(1.4, draft=9.0))
-    assert found.drafting("model", 101) == (first, later)
+    spread = 0.1 + (0.2 + 99 * 0.1 - 0.1) / FORGET
+    assert bill(found, "model", 2, unread=101).seconds == pytest.approx(spread + 0.1)
+    learn(found, 1.4, count=3, drafter="model", draft=9.0, unread=101)
+    assert bill(found, "model", 1, unread=101).seconds == pytest.approx(spread)
 
 
 def test_fixed_costs_stay():
     found = pace(fixed=True, model=(0.1,))
-    found.learn("model", 2, 1, took(9.0, draft=9.0, verify=9.0))
-    assert list(found.rows()) == list(TARGET)
-    assert found.drafting("model", 1) == (0.1, 0.1)
+    learn(found, 9.0, count=3, drafter="model", draft=9.0, verify=9.0)
+    assert rows(found) == list(TARGET)
+    assert bill(found, "model", 1).seconds == 0.1
 
 
 def test_beyond_the_table_its_last_step_goes_on():

@@ -15,16 +15,25 @@ class RoundClock:
     def __init__(self, sharers: int) -> None:
         self._sharers = sharers
         self._last = perf_counter()
+        self._verify = 0.0
 
     def _since(self) -> float:
         last, self._last = self._last, perf_counter()
         return self._last - last
 
     def drafted(self, shares: Sequence[float]) -> None:
-        self._planned = (self._since() - sum(shares)) / self._sharers
+        self._drafted = sum(shares)
+        self._planned = (self._since() - self._drafted) / self._sharers
 
     def read(self) -> None:
-        self._target = self._since() / self._sharers
+        self._target = self._since()
 
     def lap(self, drafted: float) -> Times:
-        return Times(draft=drafted + self._planned, target=self._target, verify=self._since())
+        verify = self._since()
+        self._verify += verify
+        target = self._target / self._sharers
+        return Times(draft=drafted + self._planned, target=target, verify=verify)
+
+    def whole(self) -> Times:
+        """Of all of them together, drafting without what was planned beside it."""
+        return Times(draft=self._drafted, target=self._target, verify=self._verify)

@@ -20,8 +20,9 @@ from time import perf_counter
 from typing import Any, Literal, Protocol
 
 from forerun.clock import RoundClock
-from forerun.control import PLAIN, Control, Plan
-from forerun.drafters.base import Drafter, DraftRequest, check_proposals
+from forerun.company import learn_batch, plan_batch
+from forerun.control import PLAIN, Control, Plan, Seat
+from forerun.drafters.base import Drafter, DraftRequest, check_proposals, parts
 from forerun.errors import CapabilityError, ForerunError, LawError
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass, mass
@@ -153,10 +154,10 @@ def decode_round(
             drafter.observe(g.slot, g.ids[start:])
         head = _head(verdict.law) if heads else None
         times = clock.lap(draft.seconds)
-        own = Times(draft=draft.seconds, target=times.target, verify=times.verify)
-        g.control.learn(draft.plan, len(logits), len(proposal), len(verdict.path), own)
+        g.control.learn(draft.plan, len(proposal), len(verdict.path))
         records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, head, times))
         g.round += 1
+    learn(batch, drafts, clock.whole())
     return records
 
 
@@ -170,12 +171,12 @@ class Draft:
 
 
 def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None) -> list[Draft]:
-    """As each one's control decides: who drafts for it, and how far; maybe nobody, or nothing."""
+    """As control decides for all: who drafts for each, and how far; maybe nobody, or nothing."""
     for g in batch:
         g.draws.begin_round(g.round, len(g.ids))
     if drafter is None:
         return [Draft()] * len(batch)
-    plans = [g.control.plan(drafter, g.slot, len(g.ids), g.room) for g in batch]
+    plans = plan_batch([_seat(g, drafter) for g in batch])
     drafts = [Draft(plan=plan) for plan in plans]
     for name in dict.fromkeys(plan.drafter for plan in plans if plan.drafter is not None):
         asked = [i for i, plan in enumerate(plans) if plan.drafter == name]
@@ -189,6 +190,27 @@ def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None)
             proposal = in_grammar(batch[i], proposal)
             drafts[i] = Draft(plan=plans[i], proposal=proposal, seconds=seconds)
     return drafts
+
+
+def learn(batch: Sequence[Generation], drafts: Sequence[Draft], times: Times) -> None:
+    """Tell control what the round took."""
+    learn_batch(
+        [g.control for g in batch],
+        [draft.plan for draft in drafts],
+        [len(draft.proposal) for draft in drafts],
+        [draft.seconds for draft in drafts],
+        times,
+    )
+
+
+def _seat(g: Generation, drafter: Drafter) -> Seat:
+    return Seat(
+        control=g.control,
+        drafters=parts(drafter, g.slot),
+        slot=g.slot,
+        length=len(g.ids),
+        room=g.room,
+    )
 
 
 def _request(g: Generation, plan: Plan) -> DraftRequest:

@@ -1,18 +1,18 @@
-"""What a round of one request takes: the measured costs, corrected by the times of its own rounds.
+"""What a round of a company takes: the measured costs, corrected by the times of its own rounds.
 
-    seconds(γ) = τ_p(1+γ) + τ_q(γ) + (1+γ)·τ_v
+    seconds = τ_p(n) + Σ τ_q + n·τ_v          n rows of all requests
 
 τ_p   the target's pass: the table of `models/cost.py`, times observed ÷ expected at that width
-τ_q   drafting: passes of the draft model by its own table, times one ratio; a lookup costs what it
-      took per token
+τ_q   drafting, by each drafter: passes of the draft model by its own table, times one ratio; a
+      lookup costs what it took per token
 τ_v   judging a row: what it took
 
-The table was measured behind a short text on a machine with other load. So the last times of each
-width are compared with it; between widths the ratio is interpolated, and widths not seen for FORGET
-rounds are forgotten. Medians throughout: one slow pass changes nothing.
+The table was measured behind a short text in one slot, on a machine with other load. So the last
+times of each width are compared with it, in each situation by itself; between widths the ratio is
+interpolated, and widths not seen for FORGET rounds are forgotten. Medians throughout: one slow pass
+changes nothing.
 
-What this module does not know: that requests of a batch share their passes. Each compares its share
-with the cost of its own rows.
+What this module does not know: who drafts, and what drafts are worth.
 """
 
 from __future__ import annotations
@@ -83,95 +83,132 @@ def checked_costs(costs: Costs | Sequence[float]) -> Costs:
     return costs
 
 
+Situation = tuple[int, int]
+"""What passes are compared in: the number of slots that share one, and the length of their texts
+(its binary order, from 0 for what the costs were measured behind). Proportions differ with both:
+the more is cached and the more slots, the more of a pass is attention."""
+
+
+def situation(lengths: Sequence[int]) -> Situation:
+    """Of a round for texts of so many tokens."""
+    mean = sum(lengths) // len(lengths)
+    return len(lengths), (max(mean - 1, 0) // (2 * CACHED)).bit_length()
+
+
 class Pace:
-    """Expected seconds, kept up to date by `learn`."""
+    """Expected seconds, kept up to date by `learn`. One for an engine: passes are shared."""
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
         self._round = 0
-        self._widths: dict[int, _Last] = {}  # observed ÷ expected by width of the pass
+        self._widths: dict[tuple[Situation, int], _Last] = {}  # observed ÷ expected by rows
         self._ratios: dict[str, _Last] = {}  # observed ÷ expected by drafter
         self._verify = _Last(MANY)  # seconds a row
-        self._rows: list[float] | None = None  # by rows − 1; None: to be made again
 
-    def unsure(self, length: int) -> bool:
-        """Whether a plain pass is due, to compare others with: long texts change the proportions,
-        and so may what else the machine does."""
-        if self.costs.fixed or 1 in self._widths:
+    def unsure(self, at: Situation, rows: int) -> bool:
+        """Whether a pass over so many rows, that of a company that drafts nothing, is due, to
+        compare others with: long texts change the proportions, and so may what else the machine
+        does."""
+        if self.costs.fixed or (at, rows) in self._widths:
             return False
-        return self._round >= FORGET or length > 2 * CACHED
+        return self._round >= FORGET or at[1] > 0
 
-    def rows(self) -> Sequence[float]:
-        """Seconds of passing and judging 1, 2, … rows."""
-        if self._rows is None:
-            ratios, verify = self._by_width(), self._verify.median(0.0)
-            self._rows = [
-                seconds * ratio + n * verify
-                for n, (seconds, ratio) in enumerate(zip(self.costs.target, ratios), start=1)
-            ]
-        return self._rows
+    def rows(self, at: Situation, most: int) -> Sequence[float]:
+        """Seconds of passing and judging 1, 2, …, `most` rows."""
+        expected = [table(self.costs.target, n) for n in range(1, most + 1)]
+        if self.costs.fixed:
+            return expected
+        verify, ratios = self._verify.median(0.0), self._by_width(at, most)
+        return [s * ratio + n * verify for n, (s, ratio) in enumerate(zip(expected, ratios), 1)]
 
-    def drafting(self, drafter: str, unread: int) -> tuple[float, float]:
-        """Seconds of the first drafted token, and of each one after it."""
-        first, later = self._expected(drafter, unread)
-        ratio = self._ratio(drafter).median(1.0 if drafter in self.costs.draft else 0.0)
-        return first * ratio, later * ratio
+    def ratio(self, drafter: str) -> float:
+        """Observed ÷ expected, of what `Bill` expects of a drafter."""
+        known = self._ratios.get(drafter)
+        default = 1.0 if drafter in self.costs.draft else 0.0
+        return default if known is None else known.median(default)
 
-    def seconds(self, drafter: str | None, drafted: int, unread: int) -> float:
-        """Of a round."""
-        of_rows = table(self.rows(), 1 + drafted)
-        if drafter is None or drafted == 0:
-            return of_rows
-        first, later = self.drafting(drafter, unread)
-        return of_rows + first + (drafted - 1) * later
-
-    def learn(self, drafter: str | None, drafted: int, unread: int, times: Times) -> None:
-        """What a round took."""
+    def learn(
+        self, at: Situation, rows: int, times: Times, drafting: Bill, took: Mapping[str, float]
+    ) -> None:
+        """The `times` of a whole round, and what each drafter `took` where `drafting` expects."""
         if self.costs.fixed:
             return
         self._round += 1
-        rows = 1 + drafted
-        if rows not in self._widths:
-            self._widths[rows] = _Last(FEW)
-        self._widths[rows].add(times.target / table(self.costs.target, rows), self._round)
-        self._widths = {n: w for n, w in self._widths.items() if w.when > self._round - FORGET}
+        width = self._widths.setdefault((at, rows), _Last(FEW))
+        width.add(times.target / table(self.costs.target, rows), self._round)
+        self._widths = {k: w for k, w in self._widths.items() if w.when > self._round - FORGET}
         self._verify.add(times.verify / rows, self._round)
-        if drafter is not None and drafted and unread <= WIDEST:
-            first, later = self._expected(drafter, unread)
-            took = times.draft / (first + (drafted - 1) * later)
-            self._ratio(drafter).add(took, self._round)
-        self._rows = None
+        for drafter, expected in drafting.expected.items():
+            if drafter not in drafting.reading:
+                ratio = self._ratios.setdefault(drafter, _Last(MANY))
+                ratio.add(took[drafter] / expected, self._round)
 
-    def _ratio(self, drafter: str) -> _Last:
-        if drafter not in self._ratios:
-            self._ratios[drafter] = _Last(MANY)
-        return self._ratios[drafter]
-
-    def _expected(self, drafter: str, unread: int) -> tuple[float, float]:
-        """Of a draft model, seconds: a pass over what it has not read, then one a token. Reading a
-        long text, a prompt as a rule, is spread over the rounds to come. Of a lookup, tokens."""
-        costs = self.costs.draft.get(drafter)
-        if not costs:
-            return 1.0, 1.0
-        if unread > WIDEST:
-            return costs[0] + (table(costs, unread) - costs[0]) / FORGET, costs[0]
-        return table(costs, max(unread, 1)), costs[0]
-
-    def _by_width(self) -> list[float]:
+    def _by_width(self, at: Situation, most: int) -> list[float]:
         """Observed ÷ expected for each width, interpolated between those that were seen."""
-        seen = sorted((n, width.median(1.0)) for n, width in self._widths.items())
+        seen = sorted((n, w.median(1.0)) for (where, n), w in self._widths.items() if where == at)
         if not seen:
-            return [1.0] * len(self.costs.target)
+            return [1.0] * most
         ratios = []
         (low, below), above = seen[0], iter(seen)
         high, ratio = next(above)
-        for n in range(1, len(self.costs.target) + 1):
+        for n in range(1, most + 1):
             while n > high:
                 low, below = high, ratio
-                high, ratio = next(above, (len(self.costs.target) + 1, ratio))
+                high, ratio = next(above, (most + 1, ratio))
             slope = (ratio - below) / (high - low) if high > low else 0.0
             ratios.append(below + slope * (n - low) if n > low else below)
         return ratios
+
+
+class Bill:
+    """What drafting for a company costs, token by token.
+
+    Requests that a draft model drafts for share its passes: one for each depth, the first over what
+    they have not read. Reading a long text, a prompt as a rule, is spread over the rounds to come,
+    and teaches nothing. A lookup costs what it took per token.
+    """
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self.seconds = 0.0
+        self.expected: dict[str, float] = {}  # by drafter: seconds by its table, or tokens
+        self.reading: set[str] = set()  # drafters that read a long text
+        self._passes: dict[str, list[int]] = {}  # rows by depth
+
+    def add(self, drafter: str, depth: int, unread: int) -> None:
+        """One more token for a request, its `depth`-th, where `unread` tokens were to be read."""
+        cost, costs = 1.0, self._pace.costs.draft.get(drafter)
+        if costs:
+            passes = self._passes.setdefault(drafter, [])
+            if depth > len(passes):
+                passes.append(0)
+            more = 1 if depth > 1 else max(unread, 1)
+            cost = 0.0
+            if more > WIDEST:
+                cost = (table(costs, more) - costs[0]) / FORGET
+                self.reading.add(drafter)
+                more = 1
+            before = passes[depth - 1]
+            passes[depth - 1] += more
+            cost += table(costs, before + more) - (table(costs, before) if before else 0.0)
+        self.expected[drafter] = self.expected.get(drafter, 0.0) + cost
+        self.seconds += cost * self._pace.ratio(drafter)
+
+    def add_all(self, drafter: str, count: int, unread: int) -> None:
+        """`count` tokens for a request that has none yet."""
+        for depth in range(1, count + 1):
+            self.add(drafter, depth, unread)
+
+    def of(self, drafter: str) -> float:
+        """Seconds of this drafter."""
+        return self.expected.get(drafter, 0.0) * self._pace.ratio(drafter)
+
+    def copy(self) -> Bill:
+        other = Bill(self._pace)
+        other.seconds, other.expected = self.seconds, dict(self.expected)
+        other.reading = set(self.reading)
+        other._passes = {drafter: list(passes) for drafter, passes in self._passes.items()}
+        return other
 
 
 class _Last:

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+import forerun.decode
 from certify.tables import (
     COMPANY,
     COSTS,
@@ -23,7 +24,6 @@ from certify.tables import (
     target,
 )
 from forerun.certify import exact_law, plain_law, total_variation
-from forerun.control import AdaptiveControl
 from forerun.drafters import DraftRequest, ModelDrafter, NgramDrafter
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.tabular import TabularModel
@@ -161,13 +161,13 @@ def test_what_was_read_before(known, verifier, company):
 def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
     """One text, reached with another past: its branches are not merged, and draft differently."""
     plans = {}
-    plan = AdaptiveControl.plan
+    plan = forerun.decode.plan_batch
 
-    def recorded(control, drafter, slot, length, room):
-        found = plan(control, drafter, slot, length, room)
-        text = tuple(drafter.parts["model"].texts[slot])
-        plans.setdefault(text, set()).add((control._account, found.num_draft))
-        return found
+    def recorded(seats):
+        (seat,), (found,) = seats, plan(seats)
+        text = tuple(seat.drafters["model"].texts[seat.slot])
+        plans.setdefault(text, set()).add((seat.control._account, found.num_draft))
+        return [found]
 
     class Following(ModelDrafter):
         def begin(self, slot, prompt, **options):
@@ -178,7 +178,7 @@ def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
             super().observe(slot, committed)
             self.texts[slot] += committed
 
-    monkeypatch.setattr(AdaptiveControl, "plan", recorded)
+    monkeypatch.setattr(forerun.decode, "plan_batch", recorded)
     common = {"prompt": PROMPT, "max_tokens": 6}
     model, helper = target(2), Following(draft_model(2))
     found = exact_law(model, helper, verifier="rejection", num_draft="auto", costs=COSTS, **common)

@@ -42,7 +42,7 @@ from forerun.errors import CapabilityError, KeyReuseError, OptionError
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import Key, Purpose, host
-from forerun.pace import Costs, checked_costs
+from forerun.pace import Costs, Pace, checked_costs
 from forerun.sampling import SamplingParams
 from forerun.text.grammar import CompiledGrammar, Grammar
 
@@ -167,6 +167,7 @@ def exact_law(
     own = {"max_tokens": max_tokens, **sampling}
     shared = _Shared()
     state: _State = (target, guesser, [])
+    pace = Pace(priced)
     tape = Tape()
     loop = shared.load(shared.dump(state, tape), tape)
     twin, guesser, generations = loop
@@ -175,7 +176,7 @@ def exact_law(
             twin, guesser, ids, options, index=index, verifier=verifier, num_draft=num_draft
         )
         source = EnumeratedDraws(tape)
-        generations.append(open_generation(twin, guesser, request, source, priced))
+        generations.append(open_generation(twin, guesser, request, source, pace))
 
     found: Law = {}
     frontier = {shared.dump(loop, tape): 1.0}

@@ -12,7 +12,7 @@ from forerun.drafters.per_request import PerRequestDrafter
 from forerun.drafters.prediction import PredictionDrafter
 from forerun.errors import CapabilityError, OptionError, UnknownNameError
 from forerun.numerics.token_tree import Drawn
-from forerun.pace import Costs
+from forerun.pace import Pace
 from forerun.sampling import SamplingParams, is_whole
 from forerun.verifiers import VERIFIERS, Verifier, verifier
 
@@ -123,9 +123,9 @@ def steady(chosen: Verifier, params: SamplingParams) -> bool:
     return params.seed is not None and not chosen.races
 
 
-def choose_control(num_draft: int | None, costs: Costs | None) -> Control:
-    """Of a fixed γ, or by costs where that is None."""
+def choose_control(num_draft: int | None, pace: Pace | None) -> Control:
+    """Of a fixed γ, or by what passes take where that is None."""
     if num_draft is not None:
         return FixedControl(num_draft)
-    assert costs is not None
-    return AdaptiveControl(costs)
+    assert pace is not None
+    return AdaptiveControl(pace)

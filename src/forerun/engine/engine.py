@@ -28,7 +28,7 @@ from forerun.engine.stream import Stream
 from forerun.errors import CapabilityError, EngineClosedError, OptionError, OverloadedError
 from forerun.models.base import Model
 from forerun.models.prefix_cache import PrefixCache
-from forerun.pace import Costs, checked_costs
+from forerun.pace import Costs, Pace, checked_costs
 from forerun.sampling import SamplingOptions, is_whole
 from forerun.text.grammar import Grammar
 
@@ -126,6 +126,7 @@ class Engine:
         self.max_batch = max_batch
         self.trace_heads = trace_heads
         self._costs = None if costs is None else checked_costs(costs)
+        self._pace: Pace | None = None  # once a request's γ is chosen by it
         self._cache = cache
         if max_waiting is not None and not (is_whole(max_waiting) and max_waiting >= 0):
             raise OptionError(
@@ -146,7 +147,7 @@ class Engine:
             target,
             self._drafters,
             max_batch=max_batch,
-            costs=self._measured,
+            pace=self._paced,
             heads=trace_heads,
             prefixes=self._prefixes,
         )
@@ -374,3 +375,8 @@ class Engine:
         if self._costs is None:
             self._costs = Costs.measured(self.target, self.drafter, self._cache)
         return self._costs
+
+    def _paced(self) -> Pace:
+        if self._pace is None:
+            self._pace = Pace(self._measured())
+        return self._pace

@@ -28,7 +28,7 @@ from forerun.errors import CapabilityError, ForerunError, OptionError, PromptErr
 from forerun.models.base import Model
 from forerun.numerics.logprobs import TokenLogprob
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
-from forerun.pace import Costs
+from forerun.pace import Pace
 from forerun.reading import read_prompt
 from forerun.sampling import SamplingParams, is_whole
 from forerun.text.grammar import CompiledGrammar, Grammar
@@ -263,11 +263,11 @@ def new_generation(
     target: Model,
     request: Request,
     draws: Draws | None = None,
-    costs: Costs | None = None,
+    pace: Pace | None = None,
 ) -> Generation:
     """The request's state before its first round; it has no slot yet.
 
-    `costs` are needed where γ is chosen by them: `num_draft` None.
+    `pace`, the engine's, is needed where γ is chosen by it: `num_draft` None.
     """
     params, prompt = request.params, request.prompt
     tokenizer = target.tokenizer
@@ -280,7 +280,7 @@ def new_generation(
         params=params,
         verifier=find_verifier(request.verifier),
         draws=KeyedDraws(request.seed, request.choice) if draws is None else draws,
-        control=choose_control(request.num_draft, costs),
+        control=choose_control(request.num_draft, pace),
         follower=None
         if tokenizer is None
         else TextFollower(
@@ -325,13 +325,13 @@ def open_generation(
     drafter: PerRequestDrafter,
     request: Request,
     draws: Draws | None = None,
-    costs: Costs | None = None,
+    pace: Pace | None = None,
 ) -> Generation:
     """Put a request into a slot of the target, read its prompt, and tell the drafter.
 
     CacheError where there is no memory for it; then nothing is left open.
     """
-    g = new_generation(target, request, draws, costs)
+    g = new_generation(target, request, draws, pace)
     g.slot = target.open()
     try:
         read_prompt(g, target)

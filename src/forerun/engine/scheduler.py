@@ -33,7 +33,7 @@ from forerun.errors import CacheError, ForerunError, RoundError
 from forerun.models.base import Model
 from forerun.models.cost import WIDEST
 from forerun.models.prefix_cache import PrefixCache
-from forerun.pace import Costs
+from forerun.pace import Pace
 from forerun.reading import read_prompts, unread
 
 log = logging.getLogger("forerun")
@@ -51,13 +51,13 @@ class Scheduler:
         drafter: PerRequestDrafter,
         *,
         max_batch: int,
-        costs: Callable[[], Costs],
+        pace: Callable[[], Pace],
         heads: bool = False,
         prefixes: PrefixCache | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._target, self._drafter = target, drafter
-        self._max_batch, self._costs, self._heads = max_batch, costs, heads
+        self._max_batch, self._costed, self._heads = max_batch, pace, heads
         self._prefixes = prefixes
         self.clock = clock
         self.arrived: deque[Job] = deque()
@@ -183,8 +183,8 @@ class Scheduler:
     def _open(self, job: Job) -> None:
         g = job.generation
         if g is None:
-            costs = self._costs() if job.request.num_draft is None else None
-            g = new_generation(self._target, job.request, costs=costs)
+            pace = self._costed() if job.request.num_draft is None else None
+            g = new_generation(self._target, job.request, pace=pace)
             job.generation = g
         g.slot = self._target.open()
         if self._prefixes is not None and g.prompt_scored:

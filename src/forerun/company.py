@@ -1,0 +1,279 @@
+"""The γ of all requests that share a round, decided together.
+
+    rate(γ_1, γ_2, …) = Σ_r (1 + Σ_{i≤γ_r} s_i) / seconds(Σ_r (1 + γ_r))          tokens a second
+
+Rows are bought one after another, always that of the request whose next drafted token is likeliest
+to survive (by s_i per second of its own: a row, and its drafting); of all the drafts passed on the
+way the one with the highest rate is made, or none. So a step in the costs is crossed where what
+lies behind it pays. A draft model drafts for several in one pass for each depth, and its passes
+are counted once. One drafter that does not pay is tried in a round, that of the request that has
+waited longest. Requests whose γ is fixed are rows that are there anyway.
+
+**What a request's cost is.** Compared is the round of the same company in which those that decide
+draft nothing: n rows, P seconds. A token is worth P / n. All that the round costs beyond P is paid
+by those that draft, each for its own rows (an equal share of what the pass takes longer, and of its
+drafter's time), but nobody more than its account holds; what is missing then, others that draft
+add, in the same proportions. A draft is made only where the accounts together hold what it costs.
+Summed over all rounds k and requests r, for what was written and what it took, accounts that never
+fall below 0 say that
+
+    Σ_k seconds_k ≤ Σ_k P_k + Σ_k P_k/n_k Σ_r (accepted + MARGIN · tokens) + Σ_r one token's worth
+
+and where all decide for themselves, n_k tokens being those of a plain round,
+
+    Σ_k seconds_k ≤ (1 + MARGIN) · Σ_k P_k/n_k · tokens_k + Σ_r one token's worth
+
+(in costs as estimated): the batch's tokens take no longer, to MARGIN, than they would have taken
+the same company without drafts. That is a bound on throughput: a request whose drafts fail waits
+for the rows of others, and may itself be slower than in a plain batch. Tokens that a fixed γ brings
+are counted as if all of them were accepted, so that nothing is gained at their cost.
+
+**Why the law of every request stays exact.** A plan is a function of what was there before the
+round: each request's text, what was accepted in its earlier rounds, times, and what drafters say
+of the prefix (`Outlook`). None of it depends on the tokens drafted, or the coins tossed, in this
+round, of this request or another. So given all that is past, of the whole company, γ_r is a
+constant, and each verifier's proof holds for it: the round's tokens have the law p given the
+request's own text, whatever the others' pasts made γ_r. As the randomness of requests is
+independent, and that of each round fresh, p given its own text is p given everything; summed over
+the pasts it is the law of the request alone. (Under `coupled` γ does not matter at all. With a seed
+under other verifiers a text depends on γ, so γ is fixed there.)
+
+What this module does not know: tokens, laws.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from forerun.control import PLAIN, AdaptiveControl, Control, FixedControl, Offer, Plan, Seat
+from forerun.pace import Bill, Pace, situation
+from forerun.trace import Expected, Times
+
+MOST_ROWS = 128  # of a pass with drafts
+
+
+def plan_batch(seats: Sequence[Seat]) -> list[Plan]:
+    """A plan for each request of a round. See the module's docstring."""
+    plans = [s.control.plan(s) if isinstance(s.control, FixedControl) else PLAIN for s in seats]
+    pace = _pace([seat.control for seat in seats])
+    return plans if pace is None else Company(seats, plans, pace).plans()
+
+
+def learn_batch(
+    controls: Sequence[Control],
+    plans: Sequence[Plan],
+    drafted: Sequence[int],
+    took: Sequence[float],
+    times: Times,
+) -> None:
+    """What the plans' round took as a whole, and each one's share of its drafter's time."""
+    pace, at = _pace(controls), next((plan.at for plan in plans if plan.at is not None), None)
+    if pace is None or at is None or pace.costs.fixed:
+        return
+    drafting, drafters = Bill(pace), dict[str, float]()
+    for plan, count, seconds in zip(plans, drafted, took):
+        if plan.drafter is not None and count:
+            drafting.add_all(plan.drafter, count, plan.outlook.unread)
+            drafters[plan.drafter] = drafters.get(plan.drafter, 0.0) + seconds
+    pace.learn(at, len(plans) + sum(drafted), times, drafting, drafters)
+
+
+def _pace(controls: Sequence[Control]) -> Pace | None:
+    return next((one.pace for one in controls if isinstance(one, AdaptiveControl)), None)
+
+
+@dataclass(kw_only=True)
+class Drafts:
+    """What might be drafted in a round."""
+
+    made: dict[int, tuple[Offer, int]] = field(default_factory=dict)  # by request: so many tokens
+    rows: int
+    tokens: float  # that the round is expected to bring
+    seconds: float
+    drafting: Bill
+
+    @property
+    def rate(self) -> float:
+        return self.tokens / self.seconds
+
+
+class Company:
+    """The requests of a round. `fixed` has the plans of those whose γ is."""
+
+    def __init__(self, seats: Sequence[Seat], fixed: Sequence[Plan], pace: Pace) -> None:
+        self._seats, self._fixed, self._pace = seats, fixed, pace
+        self._at = situation([seat.length for seat in seats])
+        drafting, rows = Bill(pace), len(seats)
+        for plan in fixed:
+            rows += plan.num_draft
+            if plan.drafter is not None:
+                drafting.add_all(plan.drafter, plan.num_draft, plan.outlook.unread)
+        room = sum(min(s.room, pace.costs.widest - 1) for s in seats)
+        self._seconds = pace.rows(self._at, max(rows, min(rows + room, MOST_ROWS)))
+        seconds = self._seconds[rows - 1] + drafting.seconds
+        self._plain = Drafts(rows=rows, tokens=float(rows), seconds=seconds, drafting=drafting)
+        self._worth = seconds / rows
+
+    def plans(self) -> list[Plan]:
+        offers: list[Offer] = []
+        if not self._pace.unsure(self._at, self._plain.rows):
+            for i, seat in enumerate(self._seats):
+                if isinstance(seat.control, AdaptiveControl):
+                    offers += seat.control.offers(i, seat, self._worth)
+        best = self._best(self._preferred(offers), self._plain.rate) or self._plain
+        lookups = [offer for offer in offers if offer.drafter not in self._pace.costs.draft]
+        if 0 < len(lookups) < len(offers):  # too few may be left that share a model's passes
+            best = self._best(self._preferred(lookups), best.rate) or best
+        tried = self._tried(offers, best)
+        return self._made(best if tried is None else tried, best)
+
+    def _preferred(self, offers: Sequence[Offer]) -> list[Offer]:
+        """One for each request: that with the highest rate if all that could share its drafter's
+        passes did, and all pay for it."""
+        first = {offer.request: offer for offer in reversed(offers)}
+        if len(first) == len(offers):
+            return list(offers)
+        sharers = Counter(offer.drafter for offer in offers)
+        funds = sum(offer.funds for offer in first.values())
+        chosen: dict[int, Offer] = {}
+        rates: dict[int, float] = {}
+        for offer in offers:
+            rate = self._alone(offer, sharers[offer.drafter], funds)
+            if offer.request not in chosen or rate > rates[offer.request]:
+                chosen[offer.request], rates[offer.request] = offer, rate
+        return list(chosen.values())
+
+    def _alone(self, offer: Offer, sharers: int, funds: float) -> float:
+        """The highest rate of a round in which nobody else drafts, but some share the drafting."""
+        plain, drafting, tokens, rate = self._plain, Bill(self._pace), self._plain.tokens, 0.0
+        for depth, s in enumerate(offer.survival[: len(self._seconds) - plain.rows], start=1):
+            tokens += s
+            for _ in range(sharers):
+                drafting.add(offer.drafter, depth, offer.outlook.unread)
+            more = self._seconds[plain.rows + depth - 1] - self._seconds[plain.rows - 1]
+            more += drafting.seconds / sharers
+            if more > funds:
+                break
+            rate = max(rate, tokens / (plain.seconds + more))
+        return rate
+
+    def _best(self, offers: Sequence[Offer], rate: float) -> Drafts | None:
+        """Of the drafts passed on the way, the one with the highest rate that can be paid; None
+        where none is above `rate`."""
+        plain, dear = self._plain, self._dearness(offers)
+        order = sorted(
+            (-s / dear[offer.drafter], i, depth)
+            for i, offer in enumerate(offers)
+            for depth, s in enumerate(offer.survival, start=1)
+        )
+        tokens, funds, best, drafting = plain.tokens, 0.0, 0, plain.drafting.copy()
+        for n, (_, i, depth) in enumerate(order[: len(self._seconds) - plain.rows], start=1):
+            offer = offers[i]
+            funds += offer.funds if depth == 1 else 0.0
+            tokens += offer.survival[depth - 1]
+            drafting.add(offer.drafter, depth, offer.outlook.unread)
+            seconds = self._seconds[plain.rows + n - 1] + drafting.seconds
+            if tokens > rate * seconds and seconds - plain.seconds <= funds:
+                rate, best = tokens / seconds, n
+        counts = Counter(i for _, i, _ in order[:best])
+        return self._with(plain, [(offers[i], n) for i, n in counts.items()]) if best else None
+
+    def _dearness(self, offers: Sequence[Offer]) -> dict[str, float]:
+        """Seconds of a token by drafter, where all share its passes: a row, and drafting."""
+        rows = len(self._seconds) - self._plain.rows
+        row = (self._seconds[-1] - self._seconds[self._plain.rows - 1]) / max(rows, 1)
+        dear = {}
+        for drafter, sharers in Counter(offer.drafter for offer in offers).items():
+            drafting = Bill(self._pace)
+            for _ in range(sharers):
+                drafting.add(drafter, 1, 1)
+            dear[drafter] = max(row + drafting.seconds / sharers, 1e-9 * self._worth)
+        return dear
+
+    def _tried(self, offers: Sequence[Offer], best: Drafts) -> Drafts | None:
+        """One that does not pay beside the best: of the request that has waited longest, its first
+        that it can pay for alone, and as far as has the highest rate."""
+        idle = [o for o in offers if o.request not in best.made and o.waited is not None]
+        longest: dict[int, int] = {}
+        for offer in idle:
+            longest[offer.request] = max(longest.get(offer.request, 0), offer.waited or 0)
+        for offer in sorted(idle, key=lambda offer: (-longest[offer.request], offer.request)):
+            tokens, rate, found = best.tokens, 0.0, 0
+            drafting, left = best.drafting.copy(), len(self._seconds) - best.rows
+            for depth, s in enumerate(offer.survival[:left], start=1):
+                tokens += s
+                drafting.add(offer.drafter, depth, offer.outlook.unread)
+                seconds = self._seconds[best.rows + depth - 1] + drafting.seconds
+                if seconds - best.seconds > offer.funds:
+                    break
+                if tokens > rate * seconds:
+                    rate, found = tokens / seconds, depth
+            if found:
+                return self._with(best, [(offer, found)])
+        return None
+
+    def _with(self, start: Drafts, more: Sequence[tuple[Offer, int]]) -> Drafts:
+        made, drafting = dict(start.made), start.drafting.copy()
+        rows, tokens = start.rows, start.tokens
+        for offer, count in more:
+            made[offer.request] = (offer, count)
+            rows += count
+            tokens += sum(offer.survival[:count])
+            drafting.add_all(offer.drafter, count, offer.outlook.unread)
+        seconds = self._seconds[rows - 1] + drafting.seconds
+        return Drafts(made=made, rows=rows, tokens=tokens, seconds=seconds, drafting=drafting)
+
+    def _made(self, drafts: Drafts, best: Drafts) -> list[Plan]:
+        """Plans for all; those that are no part of the best are tries."""
+        paid, share = self._paid(drafts), drafts.seconds / len(self._seats)
+        plans = []
+        for i, (seat, fixed) in enumerate(zip(self._seats, self._fixed)):
+            if isinstance(seat.control, FixedControl):
+                plans.append(fixed)
+                continue
+            offer, count = drafts.made.get(i, (None, 0))
+            survival = offer.survival[:count] if offer else ()
+            plan = Plan(
+                expected=Expected(tokens=1 + sum(survival), seconds=share),
+                worth=self._worth,
+                at=self._at,
+            )
+            if offer is not None:
+                plan = replace(
+                    plan,
+                    drafter=offer.drafter,
+                    num_draft=count,
+                    outlook=offer.outlook,
+                    tried=i not in best.made,
+                    price=paid[i],
+                )
+            plans.append(plan)
+        return plans
+
+    def _paid(self, drafts: Drafts) -> dict[int, float]:
+        """Seconds that each pays of what the round costs beyond the plain one."""
+        plain, counts = self._plain, Counter[str]()
+        for offer, count in drafts.made.values():
+            counts[offer.drafter] += count
+        rows = self._seconds[drafts.rows - 1] - self._seconds[plain.rows - 1]
+        row = rows / max(drafts.rows - plain.rows, 1)
+        prices = {}
+        for i, (offer, count) in drafts.made.items():
+            drafting = drafts.drafting.of(offer.drafter) - plain.drafting.of(offer.drafter)
+            prices[i] = max(count * (row + drafting / counts[offer.drafter]), 0.0)
+        return divided(prices, {i: offer.funds for i, (offer, _) in drafts.made.items()})
+
+
+def divided(prices: Mapping[int, float], funds: Mapping[int, float]) -> dict[int, float]:
+    """Each pays its price but not more than it has; what is missing the others add, in proportion
+    to theirs."""
+    paid, due, left = dict.fromkeys(prices, 0.0), sum(prices.values()), set(prices)
+    while due > 0 and (whole := sum(prices[i] for i in left)) > 0:
+        short = {i for i in left if prices[i] * due > funds[i] * whole}
+        for i in short or left:
+            paid[i] = funds[i] if short else prices[i] * due / whole
+        due -= sum(paid[i] for i in short or left)
+        left -= short or left
+    return paid
