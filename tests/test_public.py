@@ -88,10 +88,10 @@ def test_drafters_signatures():
 
 def test_keywords():
     assert sorted(EngineOptions.__annotations__) == [
-        "banned", "frequency_penalty", "grammar", "logit_bias", "logprobs", "max_tokens", "min_p",
-        "min_tokens", "num_draft", "presence_penalty", "processors", "prompt_logprobs",
-        "repetition_penalty", "seed", "stop", "stop_ids", "temperature", "top_k", "top_p",
-        "verifier",
+        "banned", "drafter", "frequency_penalty", "grammar", "logit_bias", "logprobs",
+        "max_tokens", "min_p", "min_tokens", "num_draft", "prediction", "presence_penalty",
+        "processors", "prompt_logprobs", "repetition_penalty", "seed", "stop", "stop_ids",
+        "temperature", "top_k", "top_p", "verifier",
     ]  # fmt: skip
 
 
