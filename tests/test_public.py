@@ -43,7 +43,8 @@ def test_signatures():
     assert signature(forerun.load) == (
         "(model, drafter=None, *, draft_model=None, verifier='auto', num_draft='auto', "
         "max_batch=8, trace_heads=False, backend='auto', dtype='float32', device='cpu', "
-        "threads=None, context=None, max_memory=None, cache=None, progress=None)"
+        "threads=None, context=None, max_memory=None, prefix_memory=0, share_prefixes=False, "
+        "max_waiting=None, cache=None, progress=None)"
     )
     assert signature(Engine) == (
         "(target, drafter=None, *, verifier='auto', num_draft='auto', max_batch=8, "

@@ -31,6 +31,9 @@ def load(
     threads: int | None = None,
     context: int | None = None,
     max_memory: int | None = None,
+    prefix_memory: int = 0,
+    share_prefixes: bool = False,
+    max_waiting: int | None = None,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Engine:
@@ -42,6 +45,7 @@ def load(
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
+    prefix_memory    bytes kept of what was read, of both models each; see `Engine`
     cache        folder for fetched and converted models, and for measured costs; None: the user's
                  cache folder
     progress     called with (bytes done, bytes in all) while a model is fetched
@@ -68,7 +72,9 @@ def load(
         small = (
             draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
         )
-        drafter = find_drafter("model" if drafter is None else drafter, model=small)
+        drafter = find_drafter(
+            "model" if drafter is None else drafter, model=small, prefix_memory=prefix_memory
+        )
     return Engine(
         target,
         drafter,
@@ -77,4 +83,7 @@ def load(
         max_batch=max_batch,
         trace_heads=trace_heads,
         cache=cache,
+        max_waiting=max_waiting,
+        prefix_memory=prefix_memory,
+        share_prefixes=share_prefixes,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -37,6 +38,17 @@ def test_the_conversation_is_kept(cli):
         f"<system>be\n<user>one\n<assistant>{first['text']}\n<user>two\n",
     ]
     assert second["finish_reason"] == "length"
+
+
+def test_a_turn_reads_nothing_twice(cli):
+    """The template begins answers in other words than their prompts end, so that the pages of an
+    answer serve no further turn here."""
+    done = answers(cli("chat", *FAKE, "--json", "--system", "be", stdin=b"one\ntwo\nthree"))
+    for before, after in pairwise(done):
+        assert after["cached_tokens"] == len(before["prompt"])
+    assert done[0]["cached_tokens"] == 0
+    without = answers(cli("chat", *FAKE, "--json", "--max-memory", "64KiB", stdin=b"one\ntwo"))
+    assert without[1]["cached_tokens"] > 0
 
 
 def test_reset_forgets_all_but_the_system_message(cli):

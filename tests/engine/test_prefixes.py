@@ -6,12 +6,14 @@ import pytest
 
 from certify.tables import table
 from forerun import clib
+from forerun.api import load
 from forerun.drafters import ModelDrafter, NgramDrafter, SuffixDrafter
 from forerun.engine import Engine
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.base import Abilities
 from forerun.models.tabular import TOKEN_BYTES, TabularModel
-from models.native.small import CASES, PATHS, file, load
+from models.native.small import CASES, PATHS, file
+from models.native.small import load as native
 
 from .fakes import V, draft, follows, target
 
@@ -136,6 +138,23 @@ def test_who_was_sent_back_for_memory_goes_on_from_pages():
     assert model.fed <= needed + 4, "of a text that was there, at most its last tokens"
 
 
+def test_from_load_for_both_models():
+    helper = draft()
+    engine = load(Counting(), draft_model=helper, num_draft=2, prefix_memory=PLENTY, max_waiting=7)
+    assert engine.max_waiting == 7
+    assert [read(engine, PROMPT, tenant=tenant)[0] for tenant in ("a", "b")] == [
+        plainly(PROMPT)
+    ] * 2
+    assert engine.status().prefix_hits == 0
+    engine.generate(PROMPT, max_tokens=8, seed=3)
+    kept = engine.drafter._prefixes
+    assert (kept.max_bytes, kept.hits) == (PLENTY, 0)
+    engine.generate(PROMPT, max_tokens=8, seed=3)
+    assert (kept.hits, kept.hit_tokens) == (1, 99)
+    shared = load(Counting(), prefix_memory=PLENTY, share_prefixes=True)
+    assert [read(shared, PROMPT, tenant=tenant)[1] for tenant in ("a", "b")] == [99, 0]
+
+
 # ------------------------------------------------------------------ tenants
 
 
@@ -204,9 +223,9 @@ def test_not_a_bit_changes_on_native(case, kernels, tmp_path):
     path = file(tmp_path, case)
     text = [i * 7 % 23 for i in range(150)]
     options = {"max_tokens": 6, "seed": 2, "logprobs": 4}
-    cached = Engine(load(path, kernels), NgramDrafter(), num_draft=2, prefix_memory=1 << 28)
+    cached = Engine(native(path, kernels), NgramDrafter(), num_draft=2, prefix_memory=1 << 28)
     for length in (150, 149, 100, 150, 128, 129, 64, 65, 1):
-        fresh = Engine(load(path, kernels), NgramDrafter(), num_draft=2)
+        fresh = Engine(native(path, kernels), NgramDrafter(), num_draft=2)
         ours, theirs = (e.generate(text[:length], **options) for e in (cached, fresh))
         assert ours.tokens == theirs.tokens
         assert ours.logprobs == theirs.logprobs

@@ -27,6 +27,9 @@ COMMANDS = {
     "/exit": "leave, as end of file does",
 }
 
+KEPT = 512 << 20
+"""Most bytes of cached keys and values by which a turn need not read the conversation again."""
+
 Message = Mapping[str, Any]
 
 
@@ -66,7 +69,8 @@ def chat(
         logging_to(settings.verbose, settings.log_file),
         TraceFile(settings.trace) as trace,
     ):
-        session = Session(settings, screen, trace, predicted)
+        kept = min(KEPT, settings.loading()["max_memory"] or KEPT)
+        session = Session(settings, screen, trace, predicted, prefix_memory=kept)
         tokenizer = session.target.tokenizer
         if tokenizer is None or tokenizer.chat_template is None:
             raise TemplateError(

@@ -56,7 +56,7 @@ class Session:
         self.target = self._load(settings.model)
         self.engine = Engine(
             self.target,
-            self._drafter(predicted),
+            self._drafter(predicted, engine.get("prefix_memory", 0)),
             verifier=settings.verifier,
             num_draft=settings.num_draft,
             cache=cache_folder(),
@@ -132,11 +132,12 @@ class Session:
             said = ", ".join(f"{1000 * s:.2f}" for s in seconds)
             log.info("%s: passes over 1, 2, … rows take %s ms", name, said)
 
-    def _drafter(self, predicted: str | None) -> Drafter | None:
+    def _drafter(self, predicted: str | None, prefix_memory: int) -> Drafter | None:
         wanted, options = names(self.settings.drafter_name), dict[str, Any]()
         if "model" in wanted:
             assert self.settings.draft_model is not None
             options["model"] = self._load(self.settings.draft_model)
+            options["prefix_memory"] = prefix_memory
         if "prediction" in wanted:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")
