@@ -288,6 +288,11 @@ def _panel(hint: Any) -> str:
 
 _SPOKEN = {f.name: "--" + f.name.replace("_", "-") for f in fields(Settings) if f.name != "model"}
 _SPOKEN |= {"banned": "--ban", "stop_ids": "--stop-id"}
+_SPOKEN |= {  # of `serve`
+    name: "--" + name.replace("_", "-")
+    for name in ("max_batch", "max_waiting", "prefix_memory", "share_prefixes", "cors_origin",
+                 "default_max_tokens", "timeout", "log_file")
+}  # fmt: skip
 
 _PHRASES = {
     r"^logit_bias\[(-?\d+)\] ": r"--logit-bias \1=NUMBER: it ",

@@ -54,6 +54,11 @@ def serve(
         _LIMITS, "--max-waiting", "N", "Most that wait; further ones are told to come later (429).",
         parser=whole,
     )] = 512,
+    prefix_memory: Annotated[str, _option(
+        _LIMITS, "--prefix-memory", "SIZE",
+        "Memory for what was read of earlier texts, so that those that begin alike are answered "
+        "sooner. It comes on top of --max-memory; 0: none.",
+    )] = "512MiB",
     max_body: Annotated[str, _option(
         _LIMITS, "--max-body", "SIZE", "Largest body of a request.",
     )] = "4MiB",
@@ -66,6 +71,10 @@ def serve(
         f"Who may ask. Repeatable. {KEY} in the environment does the same, unseen by other "
         "users of the machine; keys are separated by commas there. \\[default: everybody]",
     )] = None,
+    share_prefixes: Annotated[bool, _option(
+        _SAFETY, "--share-prefixes", "",
+        "Share what was read between keys, too: times then tell one what another asked.",
+    )] = False,
     cors_origin: Annotated[list[str] | None, _option(
         _SAFETY, "--cors-origin", "ORIGIN",
         "Web pages that may ask from a browser, such as https://example.org, or *. Repeatable.",
@@ -101,6 +110,10 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingExtraError.of(error.name or "fastapi", "server", "forerun serve") from None
     settings.check()
+    if stream_pacing is not None and not stream_pacing > 0:
+        raise OptionError(
+            f"--stream-pacing must be a number of milliseconds above 0, not {stream_pacing:g}"
+        )
     if not 0 <= port < 65536:
         raise OptionError(f"--port must be from 0 to 65535, not {port}")
     config = ServerConfig(
@@ -113,14 +126,22 @@ def serve(
         pacing=None if stream_pacing is None else stream_pacing / 1000,
         log_prompts=log_prompts,
     )
+    kept = 0 if prefix_memory == "0" else parse_size("--prefix-memory", prefix_memory)
+    engine = {
+        "max_batch": max_batch,
+        "max_waiting": max_waiting,
+        "prefix_memory": kept,
+        "share_prefixes": share_prefixes,
+    }
     predicted = settings.predicted_text()
     with TraceFile(None) as trace:
-        session = Session(
-            settings, Screen(), trace, predicted, max_batch=max_batch, max_waiting=max_waiting
-        )
+        session = Session(settings, Screen(), trace, predicted, **engine)
     level = logging.DEBUG if verbose else logging.INFO
     with logging_lines(log_file, texts=log_prompts, level=level):
-        Server(session.engine, config, host=host, port=port).run()
+        server = Server(session.engine, config, host=host, port=port)
+        server.run()
+    if server.force_exit:
+        raise typer.Exit(1)
 
 
 serve = command(serve, only=(MODEL, DRAFTING))

@@ -34,6 +34,7 @@ _GAUGES = {
     "reading": ("num_requests_reading", "Choices whose prompt is being read"),
     "cache_bytes": ("cache_bytes", "Bytes of cached keys and values in slots"),
     "max_memory": ("cache_limit_bytes", "Most bytes of caches; absent: no limit"),
+    "preempted": ("preemptions", "Times a request left its slot to others, so far"),
     "prefix_bytes": ("prefix_cache_bytes", "Bytes of pages kept for coming requests"),
     "prefix_hits": ("prefix_cache_hits", "Prompts that began with kept pages, so far"),
     "prefix_hit_tokens": ("prefix_cache_hit_tokens", "Tokens of prompts taken from kept pages"),

@@ -79,6 +79,7 @@ def _bound(host: str, port: int) -> socket.socket:
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
+            bound.listen(2048)
         except OSError:
             bound.close()
             raise

@@ -34,7 +34,7 @@ def usage(choices: Sequence[Completion], n: int) -> Usage:
         completion_tokens=written,
         total_tokens=read + written,
         prompt_tokens_details=PromptDetails(
-            cached_tokens=sum(done.usage.get("cached_tokens", 0) for done in choices[::n])
+            cached_tokens=sum(done.cached_tokens for done in choices[::n])
         ),
         completion_tokens_details=CompletionDetails(
             accepted_prediction_tokens=accepted,
