@@ -36,7 +36,8 @@ SURFACE = {
     "serve": {
         "--host", "--port", "--served-model-name", "--stream-pacing", "--default-max-tokens",
         "--max-batch", "--max-waiting", "--max-body", "--timeout", "--api-key",
-        "--cors-origin", "--log-prompts", "-v --verbose", "--log-file",
+        "--cors-origin", "--prefix-memory", "--share-prefixes", "--log-prompts", "-v --verbose",
+        "--log-file",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
         "--max-memory", "--drafter", "--draft-model", "--prediction-file", "-k --num-draft",
         "--verifier",

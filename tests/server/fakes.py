@@ -173,9 +173,10 @@ class Serving:
 
 
 def busy(engine: Any) -> int:
-    """Requests and slots that are there."""
-    status = engine.status()
-    return status.running + status.waiting + status.reading + len(engine.target._cached)
+    """Requests that are there, and slots or their bytes."""
+    status, target = engine.status(), engine.target
+    slots = len(target._cached) if isinstance(target, TabularModel) else target.cache_bytes
+    return status.running + status.waiting + status.reading + slots
 
 
 def until(ready: Callable[[], Any], seconds: float = 30) -> Any:

@@ -60,22 +60,20 @@ def test_every_key_is_compared(monkeypatch):
     assert compared == [True] * 30
 
 
-def test_a_key_is_its_tenant(serve):
-    engine = Engine(lively_model(), None)
-    seen = []
-    submit = engine.submit_choices
-
-    def spy(*args, tenant, **options):
-        seen.append(tenant)
-        return submit(*args, tenant=tenant, **options)
-
-    engine.submit_choices = spy
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_was_read_for_one_key_is_not_known_to_another(serve, shared):
+    engine = Engine(lively_model(), None, prefix_memory=1 << 20, share_prefixes=shared)
     server = serve(engine, api_keys=KEYS)
-    body = {"prompt": "hello", "max_tokens": 2}
-    for key in (*KEYS, KEYS[0]):
-        server.ask("/v1/completions", body, headers=bearer(key))
-    assert seen[0] == seen[2] != seen[1]
-    assert not any(key in tenant for key in KEYS for tenant in seen)
+    body = {"prompt": "hello " * 40, "max_tokens": 2}
+
+    def cached(key):
+        usage = server.ask("/v1/completions", body, headers=bearer(key)).json["usage"]
+        return usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]
+
+    assert cached(KEYS[0])[0] == 0
+    assert (cached(KEYS[1])[0] > 0) == shared
+    again, whole = cached(KEYS[0])
+    assert again == whole - 1
 
 
 def test_keys_are_not_logged(serve, caplog):
