@@ -122,6 +122,8 @@ class Company:
             for i, seat in enumerate(self._seats):
                 if isinstance(seat.control, AdaptiveControl):
                     offers += seat.control.offers(i, seat, self._worth)
+        if not offers:
+            return self._made(self._plain, self._plain)
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.drafter not in self._pace.costs.draft]
         if 0 < len(lookups) < len(offers):  # too few may be left that share a model's passes

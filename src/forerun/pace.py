@@ -115,7 +115,8 @@ class Pace:
 
     def rows(self, at: Situation, most: int) -> Sequence[float]:
         """Seconds of passing and judging 1, 2, …, `most` rows."""
-        expected = [table(self.costs.target, n) for n in range(1, most + 1)]
+        known = self.costs.target[:most]
+        expected = [*known, *(table(known, n) for n in range(len(known) + 1, most + 1))]
         if self.costs.fixed:
             return expected
         verify, ratios = self._verify.median(0.0), self._by_width(at, most)

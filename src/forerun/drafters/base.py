@@ -152,7 +152,8 @@ def check_proposals(requests: Sequence[DraftRequest], proposals: Any, vocab_size
             )
         drafted: Any = zip(proposal.tree.tokens, proposal.q)
         for token, q in drafted:
-            if not isinstance(token, numbers.Integral) or not 0 <= int(token) < vocab_size:
+            known = type(token) is int or isinstance(token, numbers.Integral)  # the first is quick
+            if not known or not 0 <= int(token) < vocab_size:
                 raise CapabilityError(f"drafted token id {token!r} is not in 0 to {vocab_size - 1}")
             if q is not None and (len(q) != vocab_size or not float(q[token]) > 0):  # NaN too
                 raise CapabilityError(

@@ -124,6 +124,8 @@ class KeyedDraws:
     def race(self, law: Any, path: tuple[int, ...], purpose: Purpose) -> int:
         position = self._position + len(path)
         sparse = isinstance(law, SparseLaw)
+        if sparse and law.only is not None:
+            return int(law.only)
         p = law.p if sparse else host(law)
         ids = law.ids if sparse else None
         if ids is not None and len(ids) == 1:

@@ -22,16 +22,29 @@ _ONE.flags.writeable = False
 
 
 class SparseLaw:
-    """`p[n]` of the tokens `ids[n]`, out of `size` tokens. Not to be changed."""
+    """`p[n]` of the tokens `ids[n]`, out of `size` tokens. Not to be changed.
 
-    __slots__ = ("ids", "p", "size")
+    `only` is the token of a law made as certain; its arrays are there when they are asked for.
+    """
+
+    __slots__ = ("_ids", "only", "p", "size")
 
     def __init__(self, ids: NDArray[np.integer], p: NDArray[np.floating], size: int) -> None:
-        self.ids, self.p, self.size = ids, p, size
+        self._ids: NDArray[np.integer] | None = ids
+        self.p, self.size = p, size
+        self.only: int | None = None
 
     @classmethod
     def certain(cls, token: int, size: int) -> SparseLaw:
-        return cls(np.array([token], np.int32), _ONE, size)
+        law = cls.__new__(cls)
+        law._ids, law.only, law.p, law.size = None, token, _ONE, size
+        return law
+
+    @property
+    def ids(self) -> NDArray[np.integer]:
+        if self._ids is None:
+            self._ids = np.array([self.only], np.int32)
+        return self._ids
 
     @property
     def shape(self) -> tuple[int]:
@@ -47,6 +60,8 @@ class SparseLaw:
     def __getitem__(self, token: int) -> float:
         if not 0 <= token < self.size:
             raise IndexError(f"token id {token} is not in 0 to {self.size - 1}")
+        if self.only is not None:
+            return float(token == self.only)
         at = int(self.ids.searchsorted(token))
         return float(self.p[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
 
