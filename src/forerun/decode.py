@@ -60,6 +60,10 @@ class Constraint(Protocol):
         """`token` was committed."""
         ...
 
+    def forced(self, count: int) -> Sequence[int]:
+        """At most `count` tokens that must come next, or so it seems."""
+        ...
+
 
 @dataclass(kw_only=True)
 class Generation:

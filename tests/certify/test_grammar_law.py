@@ -28,9 +28,10 @@ from forerun.drafters import (
 )
 from forerun.errors import LawError
 from forerun.models.tabular import TabularModel
+from forerun.numerics.randomness import Purpose
 from forerun.numerics.token_tree import Drawn, Proposal, TokenTree
 from forerun.text.grammar import Grammar, Matcher
-from forerun.verifiers import VERIFIERS
+from forerun.verifiers import VERIFIERS, Verdict
 from text.languages import LANGUAGES, pieces
 from text.tiny import of_pieces
 
@@ -120,6 +121,15 @@ def test_all_languages(name, drafter, verifier):
     texts = [b"".join(map(made.token_bytes, y)).decode() for y in found if y[-1] in made.eos]
     assert all(map(LANGUAGES[name].contains, texts))
     assert texts or name in ("nested", "exact")
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("num_draft", [1, 2, 3])
+@pytest.mark.parametrize("name", ["exact", "finite"])
+def test_forced_tokens_before_those_of_another(name, num_draft, verifier):
+    """Nothing is drafted but what the grammar forces, where the other has nothing."""
+    nothing = Guessing(lambda ids, count: ())
+    check(name, nothing, verifier, num_draft, horizon=4)
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
@@ -246,6 +256,30 @@ def test_an_end_token_that_is_always_allowed(verifier, monkeypatch):
 
     monkeypatch.setattr(Matcher, "_mask", ending)
     assert caught("model", verifier)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_forced_tokens_that_are_not_verified(verifier, monkeypatch):
+    """Of a model's drafts only those that the grammar forces are point masses."""
+    kind = VERIFIERS[verifier]
+    verify = kind.verify
+
+    def trusting(self, proposal, p, draws):
+        if not len(proposal) or proposal.q[0] is not None:
+            return verify(self, proposal, p, draws)
+        path, tokens = tuple(range(len(proposal))), proposal.tree.tokens
+        key = (len(proposal) - 1, Purpose.NEXT)
+        race = self.races
+        token = draws.race(p[-1], tokens, Purpose.NEXT) if race else draws.draw(p[-1], key)
+        return Verdict(
+            path=path, token=token, kind="bonus", law=p[-1], acceptance=(1.0,) * len(proposal)
+        )
+
+    found, _, expected = laws("exact", "model", verifier, 2)
+    assert total_variation(found, expected) < EXACT
+    monkeypatch.setattr(kind, "verify", trusting)
+    found, _, expected = laws("exact", "model", verifier, 2)
+    assert total_variation(found, expected) > FAR
 
 
 @pytest.mark.parametrize("verifier", ["rejection", "block"])

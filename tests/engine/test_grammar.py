@@ -11,7 +11,18 @@ import pytest
 pytest.importorskip("llguidance")
 
 from certify.tables import table
-from engine.fakes import END, NONE_OPEN, TOKENS, drafters, letters, open_slots, says, speaks
+from engine.fakes import (
+    END,
+    NONE_OPEN,
+    TOKENS,
+    Guessing,
+    drafters,
+    letters,
+    open_slots,
+    says,
+    speaks,
+    writes,
+)
 from forerun import Engine, Grammar
 from forerun.drafters import PredictionDrafter
 from forerun.errors import LawError, OptionError
@@ -122,18 +133,17 @@ def test_streams_deliver_the_text():
 
 
 def test_one_that_is_interrupted_for_memory_goes_on_where_it_stood():
-    options = {"grammar": PERSON, "max_tokens": 60, "top_k": 3}
-    asked = [options | {"seed": seed} for seed in range(4)]
+    options = {"grammar": Grammar.regex("([a-f][g-m]){60}z"), "max_tokens": 140}
+    asked = [options | {"seed": seed} for seed in range(3)]
     alone = [Engine(babbler()).generate(PROMPT, **one).tokens for one in asked]
-    room = max(map(len, alone)) + len(PROMPT) + 8
-    tight = speaks(table(V, 1), max_memory=room * TOKEN_BYTES)
-    opened = []
-    tight.open = lambda: opened.append(TabularModel.open(tight)) or opened[-1]
-    engine = Engine(tight, helpers()["prediction"](), num_draft=3, max_batch=4)
-    found = engine.generate_batch([PROMPT] * 4, asked)
-    assert [done.error for done in found] == [None] * 4
+    two = 2 * (len(PROMPT) + 64) + 10  # may begin together, and cannot end so
+    model = speaks(table(V, 1), max_memory=two * TOKEN_BYTES)
+    engine = Engine(model, helpers()["suffix"](), num_draft=3, max_batch=3)
+    found = engine.generate_batch([PROMPT] * 3, asked)
+    assert engine.status().preempted > 0
+    assert [done.error for done in found] == [None] * 3
     assert [done.tokens for done in found] == alone
-    assert len(opened) > 4  # some began twice
+    assert all(done.text[-1] == "z" for done in found)
 
 
 def test_a_space_that_begins_the_text_is_its_own():
@@ -183,6 +193,41 @@ def test_one_that_leaves_nothing_ends_in_error_alone():
     assert isinstance(bad.error, LawError)
     assert bad.finish_reason == "error"
     assert "position 6, slot" in str(bad.error)
+
+
+def test_forced_tokens_are_drafted_where_anything_is():
+    """One that can only say one thing: in two passes with a drafter that has nothing to say."""
+    told = Grammar.regex("say hello hello")
+    nothing = Guessing(lambda ids, count: ())
+    model = writes(TOKENS.encode("say hello hello"), len(PROMPT))
+    engine = Engine(model, nothing, num_draft=8)
+    done = engine.generate(PROMPT, grammar=told, temperature=0)
+    assert (done.text, done.finish_reason) == ("say hello hello", "stop")
+    assert {r.drafter for r in done.trace} <= {"grammar", "guessing", None}
+    first = done.trace[0]
+    assert first.drafter == "grammar"
+    assert [d.accepted for d in first.drafted] == [True] * 5
+    assert done.stats.drafters["grammar"].accepted == 5
+    plain = engine.generate(PROMPT, grammar=told, temperature=0, num_draft=0)
+    assert plain.tokens == done.tokens
+    for off in (
+        Engine(model).generate(PROMPT, grammar=told, temperature=0),
+        engine.generate(PROMPT, grammar=told, temperature=0, drafter=None),
+        plain,
+    ):
+        assert off.stats.drafted == 0
+    alone = engine.generate(PROMPT, grammar=told, temperature=0, drafter="grammar")
+    assert alone.stats.accepted == 5
+
+
+def test_a_forced_token_may_be_refused_by_the_model():
+    """The same bytes, spelled in letters: the guess is wrong, and costs nothing but time."""
+    spelled = letters("say hello hello")
+    model = writes(spelled, len(PROMPT))
+    engine = Engine(model, Guessing(lambda ids, count: ()), num_draft=8)
+    done = engine.generate(PROMPT, grammar=Grammar.regex("say hello hello"), temperature=0)
+    assert list(done.tokens) == [*spelled, END]
+    assert 0 < done.stats.drafters["grammar"].accepted < done.stats.drafters["grammar"].drafted
 
 
 @pytest.mark.parametrize(

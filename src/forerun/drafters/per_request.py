@@ -4,10 +4,12 @@
     drafters.begin(0, prompt)                                     # slot 0: suffix, model
     drafters.begin(1, prompt, names=["suffix"])                   # slot 1: suffix alone
     drafters.begin(2, prompt, names=["prediction"], prediction=ids)
+    drafters.begin(3, prompt, names=["grammar", "suffix"], grammar=matcher)
     drafters.of(2)                                                # {"prediction": …}
 
 A part that a request does not have never hears of it. There is always a part "prediction", so that
-any request may bring one; the engine's own, where it has one, follows the request's instead.
+any request may bring one; the engine's own, where it has one, follows the request's instead. And
+there is always a part "grammar", for requests that have one.
 
 What this module does not know: who of them drafts in a round; `control` says so.
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forerun.drafters.base import Drafter, DraftRequest, begin, parts
+from forerun.drafters.grammar import Forcing, GrammarDrafter
 from forerun.drafters.hybrid import joint_traits
 from forerun.drafters.prediction import PredictionDrafter
 from forerun.models.base import Model
@@ -33,7 +36,8 @@ class PerRequestDrafter:
         own = parts(drafter)
         self._engines = drafter
         self.usual = tuple(own)
-        self.parts: dict[str, Drafter] = {PredictionDrafter.name: PredictionDrafter([])} | own
+        always: list[Drafter] = [GrammarDrafter(), PredictionDrafter([])]
+        self.parts = {part.name: part for part in always} | own
         self.name = "+".join(self.parts)
         self.traits = joint_traits(self.parts.values())
         self._slots: dict[int, tuple[str, ...]] = {}
@@ -55,6 +59,7 @@ class PerRequestDrafter:
         tenant: str = "",
         names: Sequence[str] | None = None,
         prediction: Sequence[int] = (),
+        grammar: Forcing | None = None,
     ) -> None:
         chosen = self.usual if names is None else tuple(names)
         begun: list[Drafter] = []
@@ -65,6 +70,8 @@ class PerRequestDrafter:
                 begun.append(part)
                 if prediction and isinstance(part, PredictionDrafter):
                     part.follow(slot, prediction)
+                if grammar is not None and isinstance(part, GrammarDrafter):
+                    part.follow(slot, grammar)
         except BaseException:
             for part in begun:
                 part.end(slot)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from forerun.control import AdaptiveControl, Control, FixedControl
 from forerun.drafters.base import Drafter
+from forerun.drafters.grammar import GrammarDrafter
 from forerun.drafters.hybrid import joint_traits
 from forerun.drafters.per_request import PerRequestDrafter
 from forerun.drafters.prediction import PredictionDrafter
@@ -47,12 +48,13 @@ def checked_logprobs(name: str, count: Any) -> int | None:
 
 
 def choose_drafters(
-    asked: str | None, drafters: PerRequestDrafter, *, predicted: bool
+    asked: str | None, drafters: PerRequestDrafter, *, predicted: bool, forced: bool
 ) -> tuple[str, ...]:
     """Names of those that draft for a request, from what its option `drafter` says.
 
     AUTO: all of the engine's; None or "none": nobody; else a name, or several joined by +. A
-    request with a prediction of its own has that beside them, unless nobody is to draft.
+    request with a prediction of its own has that beside them, unless nobody is to draft; one with
+    a grammar has the tokens that it forces, before all others, if anybody drafts.
     UnknownNameError for others, naming those the engine has; OptionError for what is no name.
     """
     own = (PredictionDrafter.name,) if predicted else ()
@@ -60,13 +62,14 @@ def choose_drafters(
         return ()
     if not isinstance(asked, str):
         raise OptionError(f"a request's drafter is a name of the engine's, or None, not {asked!r}")
-    known = tuple(dict.fromkeys((*own, *drafters.usual)))
+    first = (GrammarDrafter.name,) if forced else ()
+    known = tuple(dict.fromkeys((*first, *own, *drafters.usual)))
     if asked == AUTO:
-        return known
+        return known if len(known) > len(first) else ()
     for name in (names := asked.split("+")):
         if name not in known:
             raise UnknownNameError.of("drafter", name, [*known, "none"])
-    return tuple(name for name in known if name in {*own, *names})
+    return tuple(name for name in known if name in {*first, *own, *names})
 
 
 def check_verifier(name: str, drafters: Mapping[str, Drafter]) -> None:

@@ -222,13 +222,13 @@ def make_request(
     prediction = prediction_ids(target, sampling.pop("prediction", None))
     drafters = per_request(drafter)
     asked = sampling.pop("drafter", AUTO)
-    names = choose_drafters(asked, drafters, predicted=bool(prediction))
+    grammar = sampling.pop("grammar", None)
+    names = choose_drafters(asked, drafters, predicted=bool(prediction), forced=grammar is not None)
     guessers = {name: drafters.parts[name] for name in names}
     if names and not target.abilities.rollback:
         raise CapabilityError(f"{target.name} cannot roll back, so it cannot verify drafts")
     logprobs = checked_logprobs("logprobs", sampling.pop("logprobs", None))
     prompt_logprobs = checked_logprobs("prompt_logprobs", sampling.pop("prompt_logprobs", None))
-    grammar = sampling.pop("grammar", None)
     check_verifier(verifier, guessers)
     params = checked_params(target, sampling)
     if params.max_tokens == 0 and prompt_logprobs is None:
@@ -315,6 +315,7 @@ def begin_decoding(g: Generation, request: Request, drafter: PerRequestDrafter) 
         tenant=request.tenant,
         names=request.drafters,
         prediction=request.prediction,
+        grammar=g.grammar,
     )
     if g.output:
         drafter.observe(g.slot, g.output)
