@@ -45,6 +45,11 @@ class EngineOptions(SamplingOptions, total=False):
     drafter     who drafts for it: a name of the engine's drafters, several joined by +, or None
                 for nobody; all of them where it does not say
     prediction  text, or token ids, that the output is expected to be like: drafted beside those
+    grammar     what the output must look like; tokens that it forces are drafted before all others
+    logprobs    0 to 20: with each token its logprob by the model's raw logits, before penalties,
+                temperature and masks, and so many of the likeliest; None: none
+    prompt_logprobs  the same for the prompt's tokens, of which the first has none; with
+                max_tokens=0 that is all
     """
 
     verifier: str
