@@ -45,9 +45,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from forerun.control import PLAIN, AdaptiveControl, Control, FixedControl, Offer, Plan, Seat
+from forerun.control import (
+    PLAIN,
+    UNKNOWN,
+    AdaptiveControl,
+    Control,
+    FixedControl,
+    Offer,
+    Plan,
+    Seat,
+)
 from forerun.pace import Bill, Pace, situation
 from forerun.trace import Expected, Times
 
@@ -111,7 +120,8 @@ class Company:
             if plan.drafter is not None:
                 drafting.add_all(plan.drafter, plan.num_draft, plan.outlook.unread)
         room = sum(min(s.room, pace.costs.widest - 1) for s in seats)
-        self._seconds = pace.rows(self._at, max(rows, min(rows + room, MOST_ROWS)))
+        self._most = max(rows, min(rows + room, MOST_ROWS))
+        self._seconds = pace.rows(self._at, rows)  # up to `_most`, where somebody could draft
         seconds = self._seconds[rows - 1] + drafting.seconds
         self._plain = Drafts(rows=rows, tokens=float(rows), seconds=seconds, drafting=drafting)
         self._worth = seconds / rows
@@ -124,6 +134,7 @@ class Company:
                     offers += seat.control.offers(i, seat, self._worth)
         if not offers:
             return self._made(self._plain, self._plain)
+        self._seconds = self._pace.rows(self._at, self._most)
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.drafter not in self._pace.costs.draft]
         if 0 < len(lookups) < len(offers):  # too few may be left that share a model's passes
@@ -164,14 +175,9 @@ class Company:
     def _best(self, offers: Sequence[Offer], rate: float) -> Drafts | None:
         """Of the drafts passed on the way, the one with the highest rate that can be paid; None
         where none is above `rate`."""
-        plain, dear = self._plain, self._dearness(offers)
-        order = sorted(
-            (-s / dear[offer.drafter], i, depth)
-            for i, offer in enumerate(offers)
-            for depth, s in enumerate(offer.survival, start=1)
-        )
+        plain, order = self._plain, self._order(offers)
         tokens, funds, best, drafting = plain.tokens, 0.0, 0, plain.drafting.copy()
-        for n, (_, i, depth) in enumerate(order[: len(self._seconds) - plain.rows], start=1):
+        for n, (i, depth) in enumerate(order[: len(self._seconds) - plain.rows], start=1):
             offer = offers[i]
             funds += offer.funds if depth == 1 else 0.0
             tokens += offer.survival[depth - 1]
@@ -179,8 +185,20 @@ class Company:
             seconds = self._seconds[plain.rows + n - 1] + drafting.seconds
             if tokens > rate * seconds and seconds - plain.seconds <= funds:
                 rate, best = tokens / seconds, n
-        counts = Counter(i for _, i, _ in order[:best])
+        counts = Counter(i for i, _ in order[:best])
         return self._with(plain, [(offers[i], n) for i, n in counts.items()]) if best else None
+
+    def _order(self, offers: Sequence[Offer]) -> list[tuple[int, int]]:
+        """Offer and depth of all that could be drafted, in the order in which rows are bought."""
+        if len(offers) == 1:  # survival falls with depth
+            return [(0, depth + 1) for depth in range(len(offers[0].survival))]
+        dear = self._dearness(offers)
+        order = sorted(
+            (-s / dear[offer.drafter], i, depth)
+            for i, offer in enumerate(offers)
+            for depth, s in enumerate(offer.survival, start=1)
+        )
+        return [(i, depth) for _, i, depth in order]
 
     def _dearness(self, offers: Sequence[Offer]) -> dict[str, float]:
         """Seconds of a token by drafter, where all share its passes: a row, and drafting."""
@@ -229,7 +247,8 @@ class Company:
 
     def _made(self, drafts: Drafts, best: Drafts) -> list[Plan]:
         """Plans for all; those that are no part of the best are tries."""
-        paid, share = self._paid(drafts), drafts.seconds / len(self._seats)
+        paid = self._paid(drafts) if drafts.made else {}
+        share = drafts.seconds / len(self._seats)
         plans = []
         for i, (seat, fixed) in enumerate(zip(self._seats, self._fixed)):
             if isinstance(seat.control, FixedControl):
@@ -237,21 +256,18 @@ class Company:
                 continue
             offer, count = drafts.made.get(i, (None, 0))
             survival = offer.survival[:count] if offer else ()
-            plan = Plan(
-                expected=Expected(tokens=1 + sum(survival), seconds=share),
-                worth=self._worth,
-                at=self._at,
-            )
-            if offer is not None:
-                plan = replace(
-                    plan,
-                    drafter=offer.drafter,
+            plans.append(
+                Plan(
+                    drafter=offer.drafter if offer else None,
                     num_draft=count,
-                    outlook=offer.outlook,
-                    tried=i not in best.made,
-                    price=paid[i],
+                    outlook=offer.outlook if offer else UNKNOWN,
+                    expected=Expected(tokens=1 + sum(survival), seconds=share),
+                    tried=offer is not None and i not in best.made,
+                    worth=self._worth,
+                    price=paid[i] if offer else 0.0,
+                    at=self._at,
                 )
-            plans.append(plan)
+            )
         return plans
 
     def _paid(self, drafts: Drafts) -> dict[int, float]:
