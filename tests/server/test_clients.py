@@ -12,6 +12,7 @@ import pytest
 
 from engine.fakes import TOKENS
 from forerun import Engine
+from forerun.drafters import NgramDrafter
 from server.fakes import MODEL, lively_model, until, writer
 
 TALK = [{"role": "user", "content": "hello"}]
@@ -124,6 +125,20 @@ def test_an_error_in_mid_stream(serve):
         with pytest.raises(openai.APIError):
             said.extend(chunk.choices[0].text for chunk in stream)
         assert "".join(said) == "a" * len(said) != ""
+
+
+def test_predicted_outputs(serve):
+    prompt = TOKENS.encode_chat(TALK)
+    text = "one two three four five six seven"
+    server = serve(Engine(writer(text, len(prompt)), NgramDrafter(), num_draft=4))
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        found = client.chat.completions.create(
+            model=MODEL, messages=TALK, temperature=0, seed=1,
+            prediction={"type": "content", "content": text},
+        )  # fmt: skip
+    assert found.choices[0].message.content == text
+    assert found.usage.completion_tokens_details.accepted_prediction_tokens > 20
+    assert found.usage.completion_tokens_details.rejected_prediction_tokens >= 0
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

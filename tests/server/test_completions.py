@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from engine.fakes import END, TOKENS, letters
+from engine.fakes import END, TOKENS, cheap, letters
 from forerun import Engine
-from forerun.drafters import NgramDrafter
+from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, SuffixDrafter
 from server.fakes import lively_model, texts, writer
 
 
@@ -165,11 +165,50 @@ def test_statistics_and_trace(lively):
 
 def test_speculation_can_be_switched_off_and_changes_nothing(lively):
     on = lively.complete("ab ab ab", seed=4, max_tokens=40).json
-    for fields in ({"speculative": False}, {"num_draft": 0}):
+    for fields in ({"speculative": False}, {"num_draft": 0}, {"drafter": "none"}):
         off = lively.complete("ab ab ab", seed=4, max_tokens=40, **fields).json
         assert off["choices"] == on["choices"]
         assert off["metrics"]["speculative_decoding"]["num_draft_tokens"] == 0
     assert on["metrics"]["speculative_decoding"]["num_draft_tokens"] > 0
+
+
+def test_a_drafter_for_each_request(serve):
+    text = "one two three one two three one two three"
+    ids = letters(text)
+    drafter = HybridDrafter([SuffixDrafter(), ModelDrafter(cheap(writer(text, 1)))])
+    server = serve(Engine(writer(text, 1), drafter, num_draft=4))
+    for name in ("suffix", "model", "suffix+model", None):
+        fields = {} if name is None else {"drafter": name}
+        choice = server.complete([4], max_tokens=99, trace=True, **fields).json["choices"][0]
+        assert choice["text"] == text
+        used = {r["drafter"] for r in choice["trace"] if r["drafted"]}
+        assert used
+        assert used <= set((name or "suffix+model").split("+"))
+    assert server.complete([4], drafter="ngram").status == 400
+    assert len(ids) == len(text)
+
+
+@pytest.mark.parametrize("drafter", [None, NgramDrafter()])
+def test_a_prediction_is_drafted_and_counted(serve, drafter):
+    """What it had right is accepted, what it had wrong is rejected; neither changes the text."""
+    text = "one two three four five six seven"
+    server = serve(Engine(writer(text, 1), drafter, num_draft=4))
+    wrong = text.replace("four", "4")
+    for content in (text, wrong, [{"type": "text", "text": text}], "", "something else"):
+        prediction = {"type": "content", "content": content}
+        found = server.complete([4], max_tokens=99, trace=True, prediction=prediction).json
+        assert found["choices"][0]["text"] == text
+        details = found["usage"]["completion_tokens_details"]
+        rounds = [r for r in found["choices"][0]["trace"] if r.get("drafter") == "prediction"]
+        drafted = [d["accepted"] for r in rounds for d in r["drafted"]]
+        assert details["accepted_prediction_tokens"] == sum(drafted)
+        assert details["rejected_prediction_tokens"] == len(drafted) - sum(drafted)
+        if content == text:
+            assert sum(drafted) > 20
+        if content == "":
+            assert drafted == []
+    off = server.complete([4], prediction={"type": "content", "content": text}, speculative=False)
+    assert off.json["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] == 0
 
 
 def test_stops(serve):

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from forerun.engine import Completion, Engine, EngineOptions, Piece, Prompt, Stream
-from forerun.errors import ForerunError, OptionError
+from forerun.engine import Completion, Engine, Piece, Prompt, Stream
+from forerun.errors import ForerunError
 from forerun.server.errors import ApiError, failure, refusal
 from forerun.server.metrics import Metrics
 
@@ -66,8 +66,6 @@ class Answers:
             raise
 
     def _submit(self, prompts: Sequence[Prompt], n: int, options: dict[str, Any]) -> None:
-        if unknown := set(options) - {*EngineOptions.__annotations__, "deadline"}:
-            raise OptionError(f"{min(unknown)} is not supported by this engine")
         for prompt in prompts:
             if self._left:
                 return
