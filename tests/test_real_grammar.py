@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llguidance")
@@ -103,3 +104,63 @@ def test_other_verifiers_keep_it_too(model, verifier):
     streams = engine.submit_choices(CHAT, 4, grammar=WEATHER, temperature=1.2, max_tokens=200)
     texts = ["".join(piece.text for piece in stream) for stream in streams]
     assert all(map(is_weather, texts)), texts
+
+
+TREE = {
+    "type": "object",
+    "properties": {
+        "mail": {"type": "string", "pattern": "^[a-z]+@[a-z]+$"},
+        "n": {"type": "number"},
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "required": ["mail", "n", "tree"],
+    "$defs": {
+        "tree": {
+            "type": "array",
+            "items": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "integer"}, {"type": "null"}]},
+        }
+    },
+}
+TERM = Grammar.lark(
+    'start: term (("+" | "-") term)*\nterm: atom ("*" atom)*\natom: /[0-9]+/ | "(" start ")"\n'
+    "%ignore / +/\n"
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("grammar", [Grammar.json_schema(TREE), Grammar.json_object(), TERM])
+def test_masks_are_those_of_a_matcher_that_never_rolled_back(grammar, seed, model):
+    """Random drafts over the whole vocabulary, of which some tokens are committed."""
+    rng = np.random.default_rng(seed)
+    compiled = grammar.compile(model.tokenizer)
+    ends = list(model.eos)
+
+    def fresh(tokens):
+        made = compiled.start(model.vocab_size, model.eos)
+        for token in tokens:
+            made.push(token)
+        return made.allowed(()).tolist()
+
+    def any_of(mask):
+        able = [i for i in np.flatnonzero(mask).tolist() if i not in ends]
+        common = [i for i in able if i < 1000]  # letters and signs among them
+        return int(rng.choice(common if common and rng.random() < 0.7 else able))
+
+    matcher = compiled.start(model.vocab_size, model.eos)
+    while len(matcher.tokens) < 30:
+        path = ()
+        for _ in range(rng.integers(1, 6)):
+            if not set(np.flatnonzero(matcher.allowed(path)).tolist()) - set(ends):
+                break
+            path = (*path, any_of(matcher.allowed(path)))
+            if rng.random() < 0.2:
+                matcher.forced(5)
+        assert matcher.allowed(path).tolist() == fresh([*matcher.tokens, *path])
+        assert matcher.allowed(()).tolist() == fresh(matcher.tokens)
+        if not path:
+            break
+        kept = path[: rng.integers(0, len(path) + 1)]
+        for token in kept:
+            matcher.push(token)
+        if len(kept) < len(path):  # a correction
+            matcher.push(any_of(matcher.allowed(())))

@@ -119,6 +119,17 @@ def test_special_tokens_are_not_their_names():
     assert sorted(names) == ["<", "<think>"]
 
 
+def test_special_tokens_where_a_lark_grammar_names_them():
+    made = tokenizer()
+    grammar = Grammar.lark('start: "a" <|im_start|> "b"')
+    matcher = grammar.compile(made).start(made.vocab_size, made.eos)
+    a, b, start = 4 + ord("a"), 4 + ord("b"), 1
+    for path, expected in (((), [a]), ((a,), [start]), ((a, start), [b]), ((a, start, b), [0, 2])):
+        assert np.flatnonzero(matcher.allowed(path)).tolist() == expected
+    matcher.push(a)
+    assert np.flatnonzero(matcher.allowed(())).tolist() == [start]
+
+
 def test_forced_tokens_are_the_tokenizers_own():
     made = tokenizer()
     matcher = Grammar.regex("say hello( hello)?!").compile(made).start(made.vocab_size, made.eos)
