@@ -11,7 +11,7 @@ from forerun.text.grammar import Grammar
 
 _ALIKE = (
     "temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "min_tokens", "num_draft",
+    "min_tokens", "num_draft", "drafter",
 )  # fmt: skip
 
 
@@ -31,8 +31,6 @@ def engine_options(request: Sampling) -> dict[str, Any]:
         options["stop_ids"] = request.stop_token_ids
     if request.logit_bias:
         options["logit_bias"] = biases(request.logit_bias)
-    if request.drafter is not None:
-        options["drafter"] = None if request.drafter == "none" else request.drafter
     if request.prediction is not None:
         content = request.prediction.content
         options["prediction"] = joined(content, "prediction") or None
@@ -40,10 +38,7 @@ def engine_options(request: Sampling) -> dict[str, Any]:
         options["num_draft"] = 0
     if request.response_format is not None:
         options["grammar"] = grammar(request.response_format)
-    given = {name: value for name, value in options.items() if value is not None}
-    if request.drafter == "none":
-        given["drafter"] = None
-    return given
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def biases(given: dict[str, float]) -> dict[int, float]:
