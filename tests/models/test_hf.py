@@ -344,6 +344,19 @@ def test_no_memory_for_more_cache_changes_nothing(call, error, monkeypatch):
     close(rows, plain("llama", [text])[0, 60:], 1e-10)
 
 
+def test_no_memory_for_a_copy(monkeypatch):
+    def scarce(tensor):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    model = HFModel(module("llama"))
+    slot = filled(model, [1] * 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "clone", scarce)
+        with pytest.raises(CacheError, match="no memory for a copy of 5 tokens"):
+            model.save(slot, 2, 7)
+    assert model.save(slot, 2, 7).sound
+
+
 def test_less_room_is_taken_where_more_does_not_fit(monkeypatch):
     model = HFModel(module("llama"))
     slot = filled(model, [1] * 60)

@@ -174,6 +174,19 @@ def test_what_is_not_sound_is_not_kept():
     assert known(cache, model, "", [1] * 200) == 64
 
 
+def test_where_there_is_no_memory_for_a_copy_no_more_is_kept():
+    class Short(TabularModel):
+        def save(self, slot, start, stop):
+            if start > 64:
+                raise CacheError("no memory for a copy of 64 tokens")
+            return super().save(slot, start, stop)
+
+    model = Short(lambda prefix: [0.25] * 4, 4)
+    cache = PrefixCache(model, PLENTY)
+    put(cache, model, "", [1] * 200)
+    assert known(cache, model, "", [1] * 200) == 128
+
+
 def test_no_bytes_no_pages():
     model = make()
     cache = PrefixCache(model, 0)

@@ -144,7 +144,8 @@ class Model(Protocol):
     def save(self, slot: int, start: int, stop: int) -> Pages:
         """A copy of what is cached of positions start … stop − 1, at least one.
 
-        CacheError for positions that the slot does not hold, or that belong to a tree not yet kept.
+        CacheError for positions that the slot does not hold, or that belong to a tree not yet kept,
+        and where there is no memory for a copy.
         """
         ...
 

@@ -324,11 +324,13 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is untyped
     def save(self, slot: int, start: int, stop: int) -> list[torch.Tensor]:
         """Copies of the keys and values of each layer, [H, S, D] each, where these are."""
         row = self._rows[slot]
-        return [
-            cached[row, :, start:stop].clone()
-            for layer in self.layers
-            for cached in (layer.keys, layer.values)
-        ]
+        both = [cached for layer in self.layers for cached in (layer.keys, layer.values)]
+        try:
+            return [cached[row, :, start:stop].clone() for cached in both]
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+            raise CacheError(f"no memory for a copy of {stop - start} tokens") from error
 
     def restore(self, slot: int, start: int, count: int, saved: Sequence[torch.Tensor]) -> None:
         """Write the first `count` positions of what `save` gave to `start`, `start` + 1, …"""

@@ -139,7 +139,10 @@ class PrefixCache:
             page, same = node.nearest(tokens)
             if page is None or same < len(tokens):
                 shorter = page if page is not None and same == len(page.tokens) else None
-                pages = self._model.save(slot, start, start + len(tokens))
+                try:
+                    pages = self._model.save(slot, start, start + len(tokens))
+                except CacheError:  # the machine has no memory for a copy
+                    break
                 if not pages.sound or above + pages.nbytes > self.max_bytes:
                     break
                 page = self._add(node, tokens, pages, shorter)

@@ -223,6 +223,20 @@ def test_memory_that_the_machine_lacks_changes_nothing(tiny, monkeypatch):
 
 
 @compiled
+def test_no_memory_for_a_copy(tiny, monkeypatch):
+    def scarce(*shape):
+        raise MemoryError
+
+    model = load(tiny)
+    slot = model.open()
+    model.extend([Step(slot=slot, tokens=TEXT[:9], rows=0)])
+    monkeypatch.setattr(plan.Plan, "save", scarce)
+    with pytest.raises(CacheError, match="no memory for a copy of 5 tokens"):
+        model.save(slot, 2, 7)
+    assert model.length(slot) == 9
+
+
+@compiled
 @pytest.mark.parametrize("kernels", [None, "numpy"])
 def test_the_whole_context_can_be_used(kernels, tiny):
     model = load(tiny, kernels)

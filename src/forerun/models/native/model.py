@@ -243,7 +243,10 @@ class NativeModel:
 
     def save(self, slot: int, start: int, stop: int) -> Pages:
         self._slots.check_saved(slot, start, stop)
-        cells = self._runner.save(slot, start, stop)
+        try:
+            cells = self._runner.save(slot, start, stop)
+        except MemoryError as error:
+            raise CacheError(f"no memory for a copy of {stop - start} tokens") from error
         return Pages(model=self, start=start, stop=stop, nbytes=cells.nbytes, cells=cells)
 
     def restore(self, slot: int, pages: Pages, count: int) -> None:
