@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from forerun import Engine, clib
+from forerun import Engine, clib, decode
 from forerun.drafters import NgramDrafter
 from forerun.errors import LawError
 from forerun.models.base import Step
@@ -15,6 +17,7 @@ from forerun.models.native import plan
 from forerun.models.native.model import NativeModel
 from forerun.numerics import fused
 from forerun.numerics.choice import Choice
+from forerun.numerics.token_tree import NOTHING
 from forerun.sampling import SamplingParams
 from models.native.small import CASES, PATHS, TEXT, file, load
 
@@ -154,6 +157,15 @@ def test_greedy_decoding_uses_them_and_nobody_else(tmp_path, monkeypatch):
     for other in ({"temperature": 1.0}, {"top_k": 1}, {"logit_bias": {3: 0.5}}, {"banned": [4]}):
         text(**{"temperature": 0, **other} if "top_k" not in other else other)
         assert not any(asked)
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"), [({}, True), ({"grammar": object()}, False), ({"logprobs": 0}, False)]
+)
+def test_what_needs_the_logits_asks_for_them(change, asked):
+    request = {"grammar": None, "logprobs": None, "params": GREEDY, "slot": 0} | change
+    g: Any = SimpleNamespace(ids=[1, 2, 3], prompt_length=2, **request)
+    assert decode._step(g, NOTHING).choices == asked
 
 
 def test_a_wrong_choice_is_found(tmp_path, monkeypatch):
