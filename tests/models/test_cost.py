@@ -13,14 +13,18 @@ from forerun.models import cost
 from forerun.models.cost import (
     MOST_REPEATS,
     REPEATS,
+    ROWS,
     WIDEST,
     backend,
     identity,
+    interpolated,
     measured,
     monotone,
     target_seconds,
 )
 from forerun.models.tabular import TabularModel
+
+OWN = ROWS.index(WIDEST) + 1  # measured rows of one request
 
 
 class Clocked(TabularModel):
@@ -55,6 +59,32 @@ def test_seconds_by_width():
     assert found == pytest.approx([1 + n / 10 for n in range(1, 17)])
     assert model.behind == {128}
     assert not model._cached, "its slot is closed"
+    assert set(model.widths) == {n for n in ROWS if n <= WIDEST}, "those between are interpolated"
+
+
+def test_rows_of_a_full_batch_are_measured_where_they_take_little():
+    quick = Clocked(lambda rows: (1 + rows / 10) / 1e3)
+    found = measured(quick, quick.clock)
+    assert found == pytest.approx([(1 + n / 10) / 1e3 for n in range(1, 65)])
+    assert {n: quick.widths.count(n) for n in ROWS if n > WIDEST} == dict.fromkeys(
+        (24, 32, 48, 64), REPEATS
+    )
+    slow = Clocked(lambda rows: rows / 150)
+    assert len(measured(slow, slow.clock)) == 32, "48 rows take .32 s"
+    assert [slow.widths.count(n) for n in (24, 32)] == [2, 2]
+
+
+@pytest.mark.parametrize(("context", "widths"), [(128 + 16, 16), (128 + 40, 32), (1000, 64)])
+def test_rows_of_a_full_batch_need_room_in_one_slot(context, widths):
+    model = Clocked(lambda rows: 1e-3, context=context)
+    assert len(measured(model, model.clock)) == widths
+    assert model.behind == {128}
+
+
+def test_between_measured_rows():
+    assert interpolated([1, 2, 4], [1, 2, 5]) == (1, 2, 3.5, 5)
+    assert interpolated([1], [3.0]) == (3.0,)
+    assert interpolated([], []) == ()
 
 
 def test_widths_are_interleaved_and_the_median_is_taken():
@@ -65,9 +95,9 @@ def test_widths_are_interleaved_and_the_median_is_taken():
 
     model = Clocked(takes)
     assert measured(model, model.clock) == (1.0,) * 16
-    first = model.widths[1 : 1 + WIDEST]  # after the warm-up
-    second = model.widths[1 + WIDEST : 1 + 2 * WIDEST]
-    assert sorted(first) == sorted(second) == list(range(1, 17))
+    first = model.widths[1 : 1 + OWN]  # after the warm-up
+    second = model.widths[1 + OWN : 1 + 2 * OWN]
+    assert sorted(first) == sorted(second) == list(ROWS[:OWN])
     assert first != second
 
 
@@ -75,7 +105,7 @@ def test_widths_are_interleaved_and_the_median_is_taken():
 def test_a_second_or_two_in_all(seconds, turns):
     model = Clocked(lambda rows: seconds)
     measured(model, model.clock)
-    assert len(model.widths) == 1 + turns * WIDEST
+    assert len([n for n in model.widths if n <= WIDEST]) == 1 + turns * OWN
 
 
 @pytest.mark.parametrize(("context", "behind", "widths"), [(100, 84, 16), (16, 0, 16), (5, 0, 5)])
@@ -141,7 +171,12 @@ def test_kept_for_what_it_says_it_is(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("processor", lambda: "another"), ("backend", lambda model: "x"), ("CACHED", 64)],
+    [
+        ("processor", lambda: "another"),
+        ("backend", lambda model: "x"),
+        ("CACHED", 64),
+        ("ROWS", (*ROWS, 96)),
+    ],
 )
 def test_measured_again_for_another_machine_or_way(name, value, tmp_path, monkeypatch):
     model = Clocked()
@@ -176,6 +211,7 @@ def test_without_a_name_nothing_is_kept(tmp_path):
         lambda text: "[1, 2]",
         lambda text: json.dumps(json.loads(text) | {"key": "another"}),
         lambda text: json.dumps(json.loads(text) | {"seconds": [1.0] * 15}),
+        lambda text: json.dumps(json.loads(text) | {"seconds": [1.0] * 65}),
         lambda text: json.dumps(json.loads(text) | {"seconds": ["fast"] * 16}),
         lambda text: json.dumps(json.loads(text) | {"seconds": [math.nan] * 16}),
         lambda text: json.dumps(json.loads(text) | {"seconds": [-1.0] * 16}),

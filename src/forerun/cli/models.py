@@ -12,8 +12,8 @@ from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
 from forerun.cli.values import size_text, whole
 from forerun.models import store
+from forerun.models.cost import ROWS, target_seconds
 from forerun.models.cost import backend as backend_of
-from forerun.models.cost import target_seconds
 from forerun.models.load import load_model
 
 app = typer.Typer(
@@ -101,10 +101,11 @@ def cost(
     ] = False,
     no_color: Annotated[bool, _NO_COLOR] = False,
 ) -> None:
-    """Seconds of a pass over 1 to 16 new rows: by them --num-draft auto decides.
+    """Seconds of a pass over 1 to 64 new rows: by them --num-draft auto decides.
 
-    Medians of interleaved repeats behind 128 cached tokens. They are kept in the cache and measured
-    again for another version, processor, file or number of threads.
+    Medians of interleaved repeats behind 128 cached tokens, of one request; beyond 16 rows, which
+    only a batch has, up to those that take a quarter of a second. They are kept in the cache and
+    measured again for another version, processor, file or number of threads.
     """
     screen = Screen(no_color=no_color)
     settings = Settings(model=name, backend=backend, dtype=dtype, device=device, threads=threads)
@@ -113,18 +114,16 @@ def cost(
         loading = settings.loading()
         model = load_model(name, cache=cache_folder(), progress=fetched, **loading)
     with screen.working(f"measuring passes of {model.name}"):
-        seconds = target_seconds(model, cache=cache_folder(), refresh=refresh)
+        found = target_seconds(model, cache=cache_folder(), refresh=refresh)
+    seconds = {n: s for n, s in enumerate(found, start=1) if n in ROWS}
     if json:
-        found = {
-            "seconds": {str(n): s for n, s in enumerate(seconds, start=1)},
+        told = {
+            "seconds": {str(n): s for n, s in seconds.items()},
             "model": model.name,
             "backend": backend_of(model),
             "threads": loading["threads"],
         }
-        typer.echo(json_.dumps(found, ensure_ascii=False))
+        typer.echo(json_.dumps(told, ensure_ascii=False))
         return
-    rows = [
-        (str(n), f"{1000 * s:.2f} ms", f"{s / seconds[0]:.2f}")
-        for n, s in enumerate(seconds, start=1)
-    ]
+    rows = [(str(n), f"{1000 * s:.2f} ms", f"{s / seconds[1]:.2f}") for n, s in seconds.items()]
     screen.table(("ROWS", "PASS", "TO ONE ROW"), rows)

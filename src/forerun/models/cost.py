@@ -1,18 +1,24 @@
-"""What a target pass costs: seconds of a pass over n = 1, 2, …, 16 new rows of one slot, head
-included.
+"""What a target pass costs: seconds of a pass over n = 1, 2, …, 64 new rows, head included.
 
-    target_seconds(model) -> (t_1, …, t_16)        t_n ≤ t_{n+1}
+    target_seconds(model) -> (t_1, …, t_64)        t_n ≤ t_{n+1}
 
-Measured behind CACHED tokens, on a slot of its own that is closed afterwards: all widths in turn,
-in another order each time, until WITHIN seconds are over (but at least REPEATS times), and the
-median of each. A wider pass is taken to cost no less: where the medians fall, the widths concerned
-get their mean (isotonic regression). Slow models take longer: three turns of one with passes of
-40 ms take two seconds.
+Measured are some widths (ROWS), in another order each time, until WITHIN seconds are over (but at
+least REPEATS times), and the median of each is taken. A wider pass is taken to cost no less: where
+the medians fall, the widths concerned get their mean (isotonic regression). Between them costs are
+interpolated; beyond the last one they go on as its last step does. Rows beyond WIDEST, of which one
+request has none, are those of a full batch: they are measured once, twice if there is time, and
+left to that step where they would take long (LONG). Models of 100 million to a few billion weights
+take one to three seconds.
+
+Rows of a batch are of different slots; all measured ones are of one, behind CACHED tokens. To fill
+several would take longer than to measure, and the matrices' part is the same. Attention is not:
+what it adds, and what longer texts do, is learnt from the times of the rounds themselves
+(`pace.py`, by number of slots and length).
 
 A model may say what it is, in `cost_key`: a text that names its file, kernels and threads. Then the
-result is kept in <cache>/costs, for this version of forerun and this processor; a file there that
-cannot be read or written is no error, it is measured again. A model whose passes say nothing (a
-table) states nominal costs in `pass_seconds` instead, and those are believed.
+result is kept in <cache>/costs, for this version of forerun, this processor and these rows; a file
+there that cannot be read or written is no error, it is measured again. A model whose passes say
+nothing (a table) states nominal costs in `pass_seconds` instead, and those are believed.
 
 What this module does not know: what is drafted, and how the cost grows with what is cached.
 """
@@ -29,6 +35,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,9 +45,11 @@ import platformdirs
 from forerun.errors import CacheError
 from forerun.models.base import Model, Step
 
-WIDEST = 16  # rows
+WIDEST = 16  # rows of one request
+ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32, 48, 64)  # that are measured
 CACHED = 128  # tokens before the measured rows
 WITHIN = 1.0  # seconds
+LONG = 0.25  # seconds of a pass that only a full batch needs
 REPEATS, MOST_REPEATS = 3, 15
 
 
@@ -57,7 +66,7 @@ def target_seconds(
     refresh: bool = False,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[float, ...]:
-    """Seconds of a pass over 1, 2, … rows; as many as the model has room for, at most WIDEST.
+    """Seconds of a pass over 1, 2, … rows; as many as the model has room and time for.
 
     `cache` is the folder forerun keeps its files in (None: the user's cache); `refresh` measures
     again what is kept there.
@@ -68,14 +77,14 @@ def target_seconds(
     if key is not None and not refresh and (kept := _read(_file(key, cache), key)) is not None:
         return kept
     found = measured(model, clock)
-    if key is not None and len(found) == WIDEST:
+    if key is not None and len(found) >= WIDEST:
         _write(_file(key, cache), key, found)
     return found
 
 
 def measured(model: Model, clock: Callable[[], float] = perf_counter) -> tuple[float, ...]:
     """Medians of interleaved repeats, made monotone. See the module's docstring."""
-    ids = [i * 7919 % model.vocab_size for i in range(CACHED + WIDEST)]
+    ids = [i * 7919 % model.vocab_size for i in range(CACHED + ROWS[-1])]
     before, widths = CACHED, WIDEST
     if model.context is not None:
         before = max(min(CACHED, model.context - WIDEST), 0)
@@ -86,17 +95,56 @@ def measured(model: Model, clock: Callable[[], float] = perf_counter) -> tuple[f
         return ()
     try:
         before, widths = _room(model, slot, ids, before, widths)
-        times: dict[int, list[float]] = {n: [] for n in range(1, widths + 1)}
+
+        def once(n: int) -> float:
+            took = _pass(model, slot, ids[before : before + n], clock)
+            model.keep(slot, before)
+            return took
+
+        times = {n: list[float]() for n in (*ROWS, widths) if 0 < n <= widths}
         order, began, turns = list(times), clock(), 0
         while turns < REPEATS or (turns < MOST_REPEATS and clock() - began < WITHIN):
             random.Random(turns).shuffle(order)
             for n in order:
-                times[n].append(_pass(model, slot, ids[before : before + n], clock))
-                model.keep(slot, before)
+                times[n].append(once(n))
             turns += 1
+        if widths == WIDEST:
+            most = ROWS[-1] if model.context is None else model.context - before
+            times |= _of_batches(once, most, statistics.median(times[widths]))
     finally:
         model.close(slot)
-    return monotone([statistics.median(found) for found in times.values()])
+    return interpolated(
+        list(times), monotone([statistics.median(found) for found in times.values()])
+    )
+
+
+def _of_batches(once: Callable[[int], float], most: int, last: float) -> dict[int, list[float]]:
+    """Times of the rows beyond WIDEST, which took `last`, as far as there is room and time."""
+    times: dict[int, list[float]] = {}
+    before = WIDEST
+    for n in (n for n in ROWS if WIDEST < n <= most):
+        if last * n / before > LONG:
+            break
+        try:
+            found = [once(n)]
+            while len(found) < REPEATS and sum(found) < LONG:
+                found.append(once(n))
+        except CacheError:  # no memory for so many; nothing changed
+            break
+        times[n], before, last = found, n, statistics.median(found)
+    return times
+
+
+def interpolated(rows: Sequence[int], seconds: Sequence[float]) -> tuple[float, ...]:
+    """Seconds of 1, 2, … rows up to the last of `rows`, which begin with 1."""
+    if not rows:
+        return ()
+    found = [seconds[0]]
+    for (low, below), (high, above) in pairwise(zip(rows, seconds)):
+        step = (above - below) / (high - low)
+        found += [below + step * n for n in range(1, high - low)]
+        found.append(above)
+    return tuple(found)
 
 
 def _room(model: Model, slot: int, ids: Sequence[int], before: int, widths: int) -> tuple[int, int]:
@@ -161,7 +209,13 @@ def _key(model: Model) -> str | None:
     if own is None:
         return None
     return "\n".join(
-        (f"forerun {version('forerun')}", f"{CACHED} cached", processor(), backend(model), str(own))
+        (
+            f"forerun {version('forerun')}",
+            f"{CACHED} cached, up to {ROWS[-1]} rows",
+            processor(),
+            backend(model),
+            str(own),
+        )
     )
 
 
@@ -184,8 +238,9 @@ def _read(file: Path, key: str) -> tuple[float, ...] | None:
     try:
         kept: Any = json.loads(file.read_text(encoding="utf-8"))
         seconds = tuple(float(s) for s in kept["seconds"])
-        good = kept["key"] == key and len(seconds) == WIDEST and all(0 < s < 1e6 for s in seconds)
-        return seconds if good and list(seconds) == sorted(seconds) else None
+        good = kept["key"] == key and WIDEST <= len(seconds) <= ROWS[-1]
+        good = good and all(0 < s < 1e6 for s in seconds) and list(seconds) == sorted(seconds)
+        return seconds if good else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
