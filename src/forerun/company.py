@@ -160,16 +160,16 @@ class Company:
 
     def _alone(self, offer: Offer, sharers: int, funds: float) -> float:
         """The highest rate of a round in which nobody else drafts, but some share the drafting."""
-        plain, drafting, tokens, rate = self._plain, Bill(self._pace), self._plain.tokens, 0.0
-        for depth, s in enumerate(offer.survival[: len(self._seconds) - plain.rows], start=1):
+        plain, tokens, rate = self._plain, self._plain.tokens, 0.0
+        draft, later = self._pace.shared(offer.drafter, offer.outlook.unread, sharers)
+        limit = plain.seconds + funds
+        for s, seconds in zip(offer.survival, self._seconds[plain.rows :]):
             tokens += s
-            for _ in range(sharers):
-                drafting.add(offer.drafter, depth, offer.outlook.unread)
-            more = self._seconds[plain.rows + depth - 1] - self._seconds[plain.rows - 1]
-            more += drafting.seconds / sharers
-            if more > funds:
+            seconds += plain.drafting.seconds + draft
+            draft += later
+            if seconds > limit:
                 break
-            rate = max(rate, tokens / (plain.seconds + more))
+            rate = max(rate, tokens / seconds)
         return rate
 
     def _best(self, offers: Sequence[Offer], rate: float) -> Drafts | None:
@@ -204,13 +204,11 @@ class Company:
         """Seconds of a token by drafter, where all share its passes: a row, and drafting."""
         rows = len(self._seconds) - self._plain.rows
         row = (self._seconds[-1] - self._seconds[self._plain.rows - 1]) / max(rows, 1)
-        dear = {}
-        for drafter, sharers in Counter(offer.drafter for offer in offers).items():
-            drafting = Bill(self._pace)
-            for _ in range(sharers):
-                drafting.add(drafter, 1, 1)
-            dear[drafter] = max(row + drafting.seconds / sharers, 1e-9 * self._worth)
-        return dear
+        sharers = Counter(offer.drafter for offer in offers)
+        return {
+            drafter: max(row + self._pace.shared(drafter, 1, count)[1], 1e-9 * self._worth)
+            for drafter, count in sharers.items()
+        }
 
     def _tried(self, offers: Sequence[Offer], best: Drafts) -> Drafts | None:
         """One that does not pay beside the best: of the request that has waited longest, its first

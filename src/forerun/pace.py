@@ -128,6 +128,16 @@ class Pace:
         default = 1.0 if drafter in self.costs.draft else 0.0
         return default if known is None else known.median(default)
 
+    def shared(self, drafter: str, unread: int, sharers: int) -> tuple[float, float]:
+        """Seconds of the first drafted token of a request, and of each one after it, where so many
+        alike share the drafter's passes."""
+        costs, ratio = self.costs.draft.get(drafter), self.ratio(drafter)
+        if not costs:
+            return ratio, ratio
+        rows, reading = first_pass(costs, unread)
+        first = table(costs, rows * sharers) / sharers + reading
+        return ratio * first, ratio * table(costs, sharers) / sharers
+
     def learn(
         self, at: Situation, rows: int, times: Times, drafting: Bill, took: Mapping[str, float]
     ) -> None:
@@ -161,12 +171,19 @@ class Pace:
         return ratios
 
 
+def first_pass(costs: Sequence[float], unread: int) -> tuple[int, float]:
+    """Rows of a draft model's first pass for a request, and seconds for what it reads besides: a
+    long text, a prompt as a rule, is spread over the rounds to come."""
+    if unread <= WIDEST:
+        return max(unread, 1), 0.0
+    return 1, (table(costs, unread) - costs[0]) / FORGET
+
+
 class Bill:
     """What drafting for a company costs, token by token.
 
     Requests that a draft model drafts for share its passes: one for each depth, the first over what
-    they have not read. Reading a long text, a prompt as a rule, is spread over the rounds to come,
-    and teaches nothing. A lookup costs what it took per token.
+    they have not read. A lookup costs what it took per token. Reading long texts teaches nothing.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -183,12 +200,9 @@ class Bill:
             passes = self._passes.setdefault(drafter, [])
             if depth > len(passes):
                 passes.append(0)
-            more = 1 if depth > 1 else max(unread, 1)
-            cost = 0.0
-            if more > WIDEST:
-                cost = (table(costs, more) - costs[0]) / FORGET
+            more, cost = first_pass(costs, unread) if depth == 1 else (1, 0.0)
+            if cost:
                 self.reading.add(drafter)
-                more = 1
             before = passes[depth - 1]
             passes[depth - 1] += more
             cost += table(costs, before + more) - (table(costs, before) if before else 0.0)
