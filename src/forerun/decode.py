@@ -15,117 +15,26 @@ What this module does not know: text, prompts' meaning, scheduling, where the ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from forerun.clock import RoundClock
 from forerun.company import learn_batch, plan_batch
-from forerun.control import PLAIN, Control, Plan, Seat
+from forerun.control import PLAIN, Plan, Seat
 from forerun.drafters.base import Drafter, DraftRequest, check_proposals, parts
-from forerun.errors import CapabilityError, ForerunError, LawError
+from forerun.errors import CapabilityError, LawError
+from forerun.generation import Generation
+from forerun.laws import Laws, emitted_logprobs, in_grammar, target_laws
 from forerun.models.base import Model, Step
-from forerun.numerics.acceptance import draft_mass, mass
+from forerun.numerics.acceptance import draft_mass
 from forerun.numerics.choice import decided_by_largest
-from forerun.numerics.distribution import History, law, point_mass
-from forerun.numerics.logprobs import TokenLogprob, token_logprob
-from forerun.numerics.randomness import Draws, Purpose, fresh_sampler, host, racing_sampler
-from forerun.numerics.token_tree import NOTHING, ROOT, Drawn, Proposal
-from forerun.sampling import SamplingParams
+from forerun.numerics.randomness import Purpose, fresh_sampler, host, racing_sampler
+from forerun.numerics.token_tree import NOTHING, Proposal
 from forerun.trace import Drafted, Kind, Round, Times
-from forerun.verifiers.base import Verdict, Verifier
-
-FinishReason = Literal["stop", "length", "cancelled", "error"]
+from forerun.verifiers.base import Verdict
 
 HEAD = 8  # ids in a trace's head of the law behind the last draw
-
-
-class Follower(Protocol):
-    """Follows a request's output token by token; the engine's turns it into text."""
-
-    def push(self, token: int, *, may_stop: bool) -> bool:
-        """True if this token completes a stop string (only asked to stop where it may)."""
-        ...
-
-
-class Constraint(Protocol):
-    """Says what a request's output may be; `text.grammar.Matcher` does."""
-
-    def allowed(self, path: tuple[int, ...]) -> Any:
-        """Mask [V] of the tokens that may follow the drafted `path`; LawError where the path itself
-        may not be."""
-        ...
-
-    def push(self, token: int) -> None:
-        """`token` was committed."""
-        ...
-
-    def forced(self, count: int) -> Sequence[int]:
-        """At most `count` tokens that must come next, or so it seems."""
-        ...
-
-
-@dataclass(kw_only=True)
-class Generation:
-    """One request in the loop. Everything the round needs to know about it, and nothing else."""
-
-    request: int  # index in its call
-    slot: int
-    ids: list[int]  # prompt, then output
-    prompt_length: int
-    limit: int  # length of `ids` at which the budget or the context ends
-    params: SamplingParams
-    verifier: Verifier
-    draws: Draws
-    control: Control
-    follower: Follower | None = None
-    grammar: Constraint | None = None
-    logprobs: int | None = None  # how many of the likeliest to name with each token's; None: none
-    found: list[TokenLogprob] = field(default_factory=list)  # of the output, where asked for
-    prompt_logprobs: int | None = None  # as `logprobs`, of the prompt
-    prompt_found: list[TokenLogprob] = field(default_factory=list)  # from its second token on
-    round: int = 0
-    finish_reason: FinishReason | None = None
-    error: ForerunError | None = None
-
-    @property
-    def output(self) -> list[int]:
-        return self.ids[self.prompt_length :]
-
-    @property
-    def room(self) -> int:
-        """Drafted tokens that the budget leaves room for, the round's own token set aside."""
-        return max(self.limit - len(self.ids) - 1, 0)
-
-    @property
-    def prompt_scored(self) -> bool:
-        """Whether no row of the prompt is wanted any more; until then it must be really read."""
-        return self.prompt_logprobs is None or len(self.prompt_found) == self.prompt_length - 1
-
-    def fail(self, error: ForerunError) -> None:
-        self.finish_reason, self.error = "error", error
-
-
-class Laws(Sequence[Any]):
-    """Laws by row; one that could not be made raises where it is asked for."""
-
-    def __init__(self, laws: Sequence[Any]) -> None:
-        self._laws = laws
-
-    def __len__(self) -> int:
-        return len(self._laws)
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return [self[row] for row in range(*i.indices(len(self)))]
-        if isinstance(found := self._laws[i], LawError):
-            raise found
-        return found
-
-    def mass(self, row: int, token: int) -> float:
-        """Probability of `token`; 0 where there is no law, for then it cannot be said."""
-        found = self._laws[row]
-        return 0.0 if isinstance(found, LawError) else mass(found, token)
 
 
 def decode_round(
@@ -228,71 +137,6 @@ def _request(g: Generation, plan: Plan) -> DraftRequest:
         allowed=None if g.grammar is None else g.grammar.allowed,
         drafter=plan.drafter,
     )
-
-
-def in_grammar(g: Generation, proposal: Proposal) -> Proposal:
-    """A chain up to the first token that the grammar refuses: what follows is of no use.
-
-    That token has p = 0. One that depends on the prefix alone is left out; a sampled one stays, for
-    whether it is judged must not depend on what it is.
-    """
-    if g.grammar is None or not proposal.tree.is_chain:
-        return proposal
-    for i, token in enumerate(proposal.tree.tokens):
-        try:
-            fits = g.grammar.allowed(proposal.tree.tokens[:i])[token]
-        except LawError:  # after an end, or beyond what can be followed
-            return proposal.first(i)
-        if not fits:
-            return proposal.first(i + (proposal.drawn is Drawn.SAMPLED))
-    return proposal
-
-
-def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tuple[Proposal, Laws]:
-    """The target's laws p: after the prefix, then after each node, with that position's history.
-
-    What plain decoding would never look at does no harm: a law that cannot be made raises only
-    where a verifier asks for it, and a chain is cut behind a draft that has none (as far as the
-    block verifier looks ahead) or that ends the text. After an end comes that end, for ever.
-    """
-    tree, end_ids = proposal.tree, g.params.end_ids
-    laws: list[Any] = []
-    for node, row in zip(range(ROOT, len(tree)), logits, strict=True):
-        path = tree.path_tokens(node)
-        ended = bool(path) and path[-1] in end_ids
-        try:
-            history = History(g.ids, g.prompt_length, path)
-            allowed = None if g.grammar is None or ended else g.grammar.allowed(path)
-            known = point_mass(path[-1], row) if ended else law(row, g.params, history, allowed)
-            laws.append(known)
-        except LawError as error:
-            laws.append(located(error, name, g.slot, len(g.ids) + len(path)))
-        if tree.is_chain and (ended or isinstance(laws[-1], LawError)):
-            return proposal.first(node + 1), Laws(laws)
-    return proposal, Laws(laws)
-
-
-def located(error: LawError, name: str, slot: int, position: int) -> LawError:
-    """The error, saying where."""
-    return LawError(f"{name}, position {position}, slot {slot}: {error}")
-
-
-def emitted_logprobs(
-    g: Generation, proposal: Proposal, verdict: Verdict, logits: Any, name: str
-) -> list[TokenLogprob]:
-    """Of the accepted tokens and the next one, by the raw logits of their positions; [] where
-    nobody asked."""
-    if g.logprobs is None:
-        return []
-    nodes = (ROOT, *verdict.path)
-    tokens = (*(proposal.tree.tokens[node] for node in verdict.path), verdict.token)
-    found: list[TokenLogprob] = []
-    for node, token in zip(nodes, tokens, strict=True):
-        try:
-            found.append(token_logprob(logits[node + 1], int(token), g.logprobs))
-        except LawError as error:
-            raise located(error, name, g.slot, len(g.ids) + len(found)) from None
-    return found
 
 
 def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forerun.decode import Generation, located
 from forerun.errors import LawError
+from forerun.generation import Generation
+from forerun.laws import located
 from forerun.models.base import Model, Step
 from forerun.numerics.logprobs import token_logprob
 

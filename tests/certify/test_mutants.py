@@ -16,6 +16,7 @@ from scipy import stats
 
 import forerun.decode
 import forerun.engine.request
+import forerun.laws
 import forerun.numerics.randomness
 import forerun.verifiers.block
 import forerun.verifiers.rejection
@@ -23,9 +24,9 @@ from certify.tables import COSTS, LONG, PROMPT, Remembering, draft_model, table,
 from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.cli.chat import turn_seed
-from forerun.decode import Generation
 from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, PredictionDrafter
 from forerun.errors import CacheError, KeyReuseError
+from forerun.generation import Generation
 from forerun.models.tabular import TabularModel
 from forerun.numerics.acceptance import acceptance, mass
 from forerun.numerics.distribution import History, law
@@ -280,7 +281,7 @@ def test_bonus_after_eos(verifier, monkeypatch):
 def test_penalties_with_stale_history(penalty, verifier, monkeypatch):
     assert distance(verifier=verifier, **penalty) < EXACT
     monkeypatch.setattr(
-        forerun.decode,
+        forerun.laws,
         "History",
         lambda ids, prompt_length, path: History(tuple(ids), prompt_length),
     )
@@ -291,7 +292,7 @@ def test_min_tokens_with_stale_history(monkeypatch):
     options = {"model": target(3, eos=2), "min_tokens": 2}
     assert distance(verifier="rejection", **options) < EXACT
     monkeypatch.setattr(
-        forerun.decode,
+        forerun.laws,
         "History",
         lambda ids, prompt_length, path: History(tuple(ids), prompt_length),
     )

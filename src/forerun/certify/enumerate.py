@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forerun.decode import Generation, decode_round
+from forerun.decode import decode_round
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
 from forerun.drafters.per_request import PerRequestDrafter
@@ -39,6 +39,7 @@ from forerun.engine.request import (
     prompt_ids,
 )
 from forerun.errors import CapabilityError, KeyReuseError, OptionError
+from forerun.generation import Generation
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import Key, Purpose, host

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from forerun.decode import FinishReason, Generation
 from forerun.engine.request import Completion, Piece, Request, completion
 from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stops import TextFollower
 from forerun.errors import ForerunError
+from forerun.generation import FinishReason, Generation
 from forerun.trace import Kind, Round
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from forerun.decode import FinishReason, Generation
 from forerun.drafters.base import Drafter
 from forerun.drafters.per_request import PerRequestDrafter
 from forerun.drafters.prediction import check_known, token_ids
@@ -25,6 +24,7 @@ from forerun.engine.choices import (
 )
 from forerun.engine.stops import TextFollower
 from forerun.errors import CapabilityError, ForerunError, OptionError, PromptError
+from forerun.generation import FinishReason, Generation
 from forerun.models.base import Model
 from forerun.numerics.logprobs import TokenLogprob
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed

@@ -23,13 +23,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
 
-from forerun.decode import FinishReason, Generation, decode_round
+from forerun.decode import decode_round
 from forerun.drafters.per_request import PerRequestDrafter
 from forerun.engine.job import Job
 from forerun.engine.prompt_pace import PromptPace
 from forerun.engine.request import Request, begin_decoding, limit, new_generation
 from forerun.engine.shared_prompt import SharedPrompt
 from forerun.errors import CacheError, ForerunError, RoundError
+from forerun.generation import FinishReason, Generation
 from forerun.models.base import Model
 from forerun.models.cost import WIDEST
 from forerun.models.prefix_cache import PrefixCache

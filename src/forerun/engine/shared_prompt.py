@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forerun.decode import Generation
+from forerun.generation import Generation
 from forerun.models.base import Model, Pages
 from forerun.numerics.logprobs import TokenLogprob
 
