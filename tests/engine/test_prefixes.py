@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from certify.tables import table
 from forerun import clib
 from forerun.api import load
-from forerun.drafters import ModelDrafter, NgramDrafter, SuffixDrafter
+from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, SuffixDrafter
 from forerun.engine import Engine
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.base import Abilities
@@ -213,6 +215,43 @@ def test_texts_are_those_of_an_engine_without(name, options):
         stream.wait()
         assert stream.done.tokens == tokens
     assert engine.status().prefix_hits > 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_traffic_writes_what_each_would_alone(seed):
+    """Little memory for slots and for pages, three tenants, some cancelled."""
+    dice = random.Random(seed)
+    bounds = {"max_memory": 200 * TOKEN_BYTES}
+    drafter = HybridDrafter([SuffixDrafter(memory_bytes=1 << 14), ModelDrafter(draft())])
+    engine = Engine(
+        Counting(**bounds), drafter, num_draft=3, max_batch=4, prefix_memory=300 * TOKEN_BYTES
+    )
+    asked = []
+    for number in range(30):
+        prompt = [
+            *PROMPT[: dice.choice([3, 20, 64, 70])],
+            *dice.choices(range(V), k=dice.randrange(4)),
+        ]
+        count, tenant = dice.randint(1, 120), dice.choice(["", "a", "b"])
+        stream = engine.submit(prompt, max_tokens=count, seed=number, tenant=tenant)
+        asked.append((prompt, count, number, stream))
+        for _ in range(dice.randrange(8)):
+            engine.turn()
+            assert engine.status().prefix_bytes <= 300 * TOKEN_BYTES
+        if dice.random() < 0.2:
+            stream.cancel()
+    while engine.turn():
+        assert engine.target.cache_bytes <= 200 * TOKEN_BYTES
+    for prompt, count, number, stream in asked:
+        alone = plainly(prompt, count, seed=number)
+        assert list(stream.done.tokens) == alone[: len(stream.done.tokens)]
+        assert stream.done.finish_reason in ("length", "cancelled")
+        if stream.done.finish_reason == "length":
+            assert len(stream.done.tokens) == count
+    assert engine.status().prefix_hits > 5
+    assert engine._scheduler.preempted
+    assert engine.target.cache_bytes == 0
+    assert not drafter.parts["model"].model._cached
 
 
 @pytest.mark.skipif(clib.library() is None, reason="the C library was not built")
