@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forerun.errors import LawError
+from forerun.errors import CacheError, LawError
 from forerun.generation import Generation
 from forerun.laws import located
 from forerun.models.base import Model, Step
@@ -53,8 +53,11 @@ def read_prompts(batch: Sequence[Generation], target: Model, tokens: int) -> int
     if not steps:
         return 0
     for g, step, rows in zip(reading, steps, target.extend(steps)):
-        start = target.length(g.slot) - len(step.tokens)
-        target.keep(g.slot, start + len(step.tokens))
+        end = target.length(g.slot)
+        target.keep(g.slot, end)
+        if (held := target.length(g.slot)) != end:  # else it would be read for ever
+            raise CacheError(f"{target.name} was told to keep {end} tokens, and holds {held}")
+        start = end - len(step.tokens)
         for position, row in enumerate(rows, start=start + 1):  # the row after the token before it
             try:
                 found = token_logprob(row, g.ids[position], g.prompt_logprobs or 0)
