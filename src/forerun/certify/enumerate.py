@@ -1,10 +1,10 @@
 """The exact output law of the production loop, by running it under every outcome of its randomness.
 
 `EnumeratedDraws` answers each `accept` and `draw` from a tape that is rewound and advanced until
-every branch was taken; each run of `decode_round` is weighted with the product of its branches'
-probabilities. At a round's end, branches that left the loop in the same state (committed tokens,
-cache slots, drafter, round counters) are merged and their weights added; a round itself is never
-shortened.
+every branch was taken; each run of the scheduler's turn (admission, a chunk of prompts, the round)
+is weighted with the product of its branches' probabilities. At a turn's end, branches that left the
+loop in the same state (committed tokens, cache slots, drafter, round counters, who waits) are
+merged and their weights added; a turn itself is never shortened.
 
     law[y] = Σ over all ways the loop can write y          compare with  Π p(y_t | h, y_<t)
 
@@ -24,28 +24,29 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forerun.decode import decode_round
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
 from forerun.drafters.per_request import PerRequestDrafter
 from forerun.engine.choices import AUTO
+from forerun.engine.job import Job
+from forerun.engine.prompt_pace import PromptPace
 from forerun.engine.request import (
     Prompt,
+    Request,
     checked_grammar,
     checked_params,
-    close_generation,
     make_request,
-    open_generation,
     prompt_ids,
 )
+from forerun.engine.scheduler import Scheduler
 from forerun.errors import CapabilityError, KeyReuseError, OptionError
-from forerun.generation import Generation
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import Key, Purpose, host
 from forerun.pace import Costs, Pace, checked_costs
 from forerun.sampling import SamplingParams
 from forerun.text.grammar import CompiledGrammar, Grammar
+from forerun.trace import Round
 
 Law = dict[tuple[int, ...], float]
 """Probability of every output; keys end with the id that ended the text."""
@@ -154,30 +155,48 @@ def exact_law(
 
     `company` are further requests, (prompt, sampling), that run in the same rounds; a company's
     sampling may hold `max_tokens` and the engine's options too: `num_draft`, `verifier`, `drafter`,
-    `prediction`. With num_draft="auto" γ depends on what was accepted before and on `costs`, as
-    `Engine` takes them; None: those that the models state. They must be fixed, for times are no
-    function of the state. Cost grows with the number of outcomes of a round: meant for vocabularies
-    of a few tokens. `target` and `drafter` must be plain Python state (picklable); they are not
-    changed. Raises what the loop raises.
+    `prediction`. `arrives`, in anybody's, is the turn before which a request comes, 0 by default.
+    Beside requests that decode, CHUNK tokens of prompts are read between two rounds. Where the
+    target's memory is too small for all, some wait, or give way.
+
+    With num_draft="auto" γ depends on what was accepted before and on `costs`, as `Engine` takes
+    them; None: those that the models state. They must be fixed, for times are no function of the
+    state. Cost grows with the number of outcomes of a round: meant for vocabularies of a few
+    tokens. `target` and `drafter` must be plain Python state (picklable); they are not changed.
+    Raises what the loop raises.
     """
     guesser = PerRequestDrafter(find_drafter(drafter))
     guesser.check(target)
     priced = Costs.measured(target, guesser) if costs is None else checked_costs(costs)
     if not priced.fixed:
         raise OptionError("exact_law needs fixed costs: seconds of a pass over 1, 2, … rows")
-    own = {"max_tokens": max_tokens, **sampling}
     shared = _Shared()
-    state: _State = (target, guesser, [])
-    pace = Pace(priced)
     tape = Tape()
-    loop = shared.load(shared.dump(state, tape), tape)
-    twin, guesser, generations = loop
+    target, guesser = shared.load(shared.dump((target, guesser), tape), tape)
+    own = {"max_tokens": max_tokens, **sampling}
+    jobs: list[_Job] = []
+    coming: list[tuple[int, _Job]] = []
     for index, (ids, options) in enumerate([(prompt, own), *company]):
+        settings = dict(options)
+        turn = settings.pop("arrives", 0)
         request = make_request(
-            twin, guesser, ids, options, index=index, verifier=verifier, num_draft=num_draft
+            target, guesser, ids, settings, index=index, verifier=verifier, num_draft=num_draft
         )
-        source = EnumeratedDraws(tape)
-        generations.append(open_generation(twin, guesser, request, source, pace))
+        draws = EnumeratedDraws(tape)
+        jobs.append(_Job(request, number=index, verifier=request.verifier, draws=draws))
+        coming.append((turn, jobs[-1]))
+    coming.sort(key=lambda each: each[0])
+    for number, (_, job) in enumerate(coming):
+        job.number = number
+    scheduler = Scheduler(
+        target,
+        guesser,
+        max_batch=len(jobs),
+        pace=_Fixed(Pace(priced)),
+        prompt_pace=_SmallChunks(),
+        clock=lambda: 0.0,
+    )
+    loop = _Loop(scheduler, jobs[0], coming)
 
     found: Law = {}
     frontier = {shared.dump(loop, tape): 1.0}
@@ -189,13 +208,12 @@ def exact_law(
             while more:
                 tape.rewind()
                 loop = shared.load(blob, tape)
-                first = _advance(loop)
+                loop.advance()
                 reached = weight * tape.weight
-                if first.error is not None:
-                    raise first.error
-                if first.finish_reason is not None:
-                    output = tuple(first.output)
-                    found[output] = found.get(output, 0.0) + reached
+                if (done := loop.first.done) is not None:
+                    if done.error is not None:
+                        raise done.error
+                    found[done.tokens] = found.get(done.tokens, 0.0) + reached
                 else:
                     key = shared.dump(loop, tape)
                     following[key] = following.get(key, 0.0) + reached
@@ -248,18 +266,47 @@ def total_variation(a: Law, b: Law) -> float:
     return 0.5 * sum(abs(a.get(y, 0.0) - b.get(y, 0.0)) for y in a.keys() | b.keys())
 
 
-_State = tuple[Model, PerRequestDrafter, list[Generation]]
+CHUNK = 3
+"""Tokens of prompts that are read between two rounds."""
 
 
-def _advance(loop: _State) -> Generation:
-    """One production round of all that still run; returns the first request."""
-    target, drafter, generations = loop
-    running = [g for g in generations if g.finish_reason is None]
-    decode_round(running, target, drafter)
-    for g in running:
-        if g.finish_reason is not None:
-            close_generation(g, target, drafter)
-    return generations[0]
+class _Fixed:
+    """The pace all share; a part of the state."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+
+    def __call__(self) -> Pace:
+        return self._pace
+
+
+class _SmallChunks(PromptPace):
+    """A pace that goes by no times."""
+
+    def tokens(self, *, decoding: bool) -> int:
+        return CHUNK if decoding else super().tokens(decoding=False)
+
+
+class _Job(Job):
+    """A request that keeps no trace: times are no part of its state."""
+
+    def deliver(self, record: Round) -> None:
+        pass
+
+
+class _Loop:
+    """The production scheduler, its requests, and those that have yet to come."""
+
+    def __init__(self, scheduler: Scheduler, first: _Job, coming: list[tuple[int, _Job]]) -> None:
+        self.scheduler, self.first, self.coming = scheduler, first, coming
+        self.turn = 0
+
+    def advance(self) -> None:
+        """One turn."""
+        self.scheduler.arrived.extend(job for turn, job in self.coming if turn <= self.turn)
+        self.coming = [(turn, job) for turn, job in self.coming if turn > self.turn]
+        self.turn += 1
+        self.scheduler.turn()
 
 
 _SHARED = (
@@ -268,6 +315,7 @@ _SHARED = (
     types.BuiltinFunctionType,
     functools._lru_cache_wrapper,
     SamplingParams,
+    Request,
     Costs,
     CompiledGrammar,
 )
@@ -280,7 +328,7 @@ class _Shared:
     def __init__(self) -> None:
         self._code: dict[int, Any] = {}
 
-    def dump(self, state: _State, tape: Tape) -> bytes:
+    def dump(self, state: Any, tape: Tape) -> bytes:
         buffer = io.BytesIO()
         pickler = _Pickler(buffer, self._code, tape)
         try:
@@ -292,9 +340,8 @@ class _Shared:
             ) from error
         return buffer.getvalue()
 
-    def load(self, blob: bytes, tape: Tape) -> _State:
-        state: _State = _Unpickler(io.BytesIO(blob), self._code, tape).load()
-        return state
+    def load(self, blob: bytes, tape: Tape) -> Any:
+        return _Unpickler(io.BytesIO(blob), self._code, tape).load()
 
 
 class _Pickler(pickle.Pickler):

@@ -17,6 +17,7 @@ from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stops import TextFollower
 from forerun.errors import ForerunError
 from forerun.generation import FinishReason, Generation
+from forerun.numerics.randomness import Draws
 from forerun.trace import Kind, Round
 
 
@@ -27,6 +28,7 @@ class Job:
     number    rises with each arrival; the lowest goes first
     verifier  name of the one that was chosen, for a request that never begins
     deadline  the scheduler's clock at which it ends; None: never
+    draws     its source of randomness; None: keyed by its seed
     shared    with the other choices of its prompt; None: there are none, or it has read it
     notify    called after each round that brought something, and at the end
     """
@@ -38,6 +40,7 @@ class Job:
         number: int,
         verifier: str,
         deadline: float | None = None,
+        draws: Draws | None = None,
         shared: SharedPrompt | None = None,
         notify: Callable[[], None] | None = None,
     ) -> None:
@@ -45,6 +48,7 @@ class Job:
         self.number = number
         self.verifier = verifier
         self.deadline = deadline
+        self.draws = draws
         self.shared = shared
         self.notify = notify
         self.generation: Generation | None = None  # once it was admitted; kept if preempted

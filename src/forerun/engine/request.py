@@ -29,7 +29,6 @@ from forerun.models.base import Model
 from forerun.numerics.logprobs import TokenLogprob
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
 from forerun.pace import Pace
-from forerun.reading import read_prompt
 from forerun.sampling import SamplingParams, is_whole
 from forerun.text.grammar import CompiledGrammar, Grammar
 from forerun.trace import Kind, Round, Stats, stats
@@ -319,34 +318,6 @@ def begin_decoding(g: Generation, request: Request, drafter: PerRequestDrafter) 
     )
     if g.output:
         drafter.observe(g.slot, g.output)
-
-
-def open_generation(
-    target: Model,
-    drafter: PerRequestDrafter,
-    request: Request,
-    draws: Draws | None = None,
-    pace: Pace | None = None,
-) -> Generation:
-    """Put a request into a slot of the target, read its prompt, and tell the drafter.
-
-    CacheError where there is no memory for it; then nothing is left open.
-    """
-    g = new_generation(target, request, draws, pace)
-    g.slot = target.open()
-    try:
-        read_prompt(g, target)
-        begin_decoding(g, request, drafter)
-    except BaseException:
-        target.close(g.slot)
-        raise
-    return g
-
-
-def close_generation(g: Generation, target: Model, drafter: Drafter) -> None:
-    """Free the slot on both sides."""
-    target.close(g.slot)
-    drafter.end(g.slot)
 
 
 def completion(

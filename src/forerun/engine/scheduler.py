@@ -55,6 +55,7 @@ class Scheduler:
         pace: Callable[[], Pace],
         heads: bool = False,
         prefixes: PrefixCache | None = None,
+        prompt_pace: PromptPace | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._target, self._drafter = target, drafter
@@ -68,7 +69,7 @@ class Scheduler:
         self._waiting: deque[Job] = deque()
         self._reading: list[Job] = []
         self._decoding: list[Job] = []
-        self._pace = PromptPace()
+        self._pace = PromptPace() if prompt_pace is None else prompt_pace
         self._full = False  # the model refused what should fit, and no request has ended since
         self.preempted = 0  # times that a request left its slot for others
 
@@ -185,7 +186,7 @@ class Scheduler:
         g = job.generation
         if g is None:
             pace = self._costed() if job.request.num_draft is None else None
-            g = new_generation(self._target, job.request, pace=pace)
+            g = new_generation(self._target, job.request, job.draws, pace)
             job.generation = g
         g.slot = self._target.open()
         if self._prefixes is not None and g.prompt_scored:
@@ -264,8 +265,7 @@ class Scheduler:
             except CacheError as error:
                 if [len(g.ids) for g in batch] != lengths:  # not the pass, but what came after it
                     return self._fail(error)
-                for g in batch:
-                    g.round += 1  # this one's randomness was looked at
+                broke_off(batch)
                 self._make_room(self._holders, error)
                 continue
             except ForerunError as error:
@@ -359,6 +359,12 @@ class Scheduler:
                 job.notify()
             except Exception:
                 log.exception("a listener failed")
+
+
+def broke_off(batch: Sequence[Generation]) -> None:
+    """A round failed before anything was judged: its randomness was looked at, and is spent."""
+    for g in batch:
+        g.round += 1
 
 
 def broken(error: BaseException) -> RoundError:
