@@ -40,9 +40,15 @@ FLAGS = {
     "LLAMA_CURL": "OFF",
 }
 
+# GCC 12 takes the settings of AMX tiles to be 8 bytes long and drops the rest as dead stores:
+# llama.cpp then crashes on its first matrix product on processors that have AMX
+KEEP_TILE_SETTINGS = {"CMAKE_CXX_FLAGS": "-fno-tree-dse -fno-dse"}
+
 
 def flags(**more: str) -> list[str]:
-    return [f"-D{name}={value}" for name, value in (FLAGS | more).items()]
+    cpu = Path("/proc/cpuinfo")
+    amx = KEEP_TILE_SETTINGS if cpu.exists() and "amx_int8" in cpu.read_text() else {}
+    return [f"-D{name}={value}" for name, value in (FLAGS | amx | more).items()]
 
 
 def environment(folder: Path) -> Path:

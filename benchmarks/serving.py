@@ -20,6 +20,7 @@ first piece of text and between pieces that follow each other.
 from __future__ import annotations
 
 import argparse
+import atexit
 import http.client
 import json
 import socket
@@ -62,18 +63,19 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def start(command: list[str], port: int) -> subprocess.Popen[bytes]:
-    """The server, once it says that it is well."""
+def start(command: list[str], port: int) -> None:
+    """A server that ends with this program; returns once it says that it is well."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    atexit.register(process.terminate)
     give_up = perf_counter() + PATIENCE
     while True:
         try:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
             connection.request("GET", "/health")
             if connection.getresponse().status == 200:
-                return process
+                return
         except OSError:
             pass
         if process.poll() is not None or perf_counter() > give_up:
@@ -166,7 +168,9 @@ def main() -> None:
 
     most = max(args.concurrency)
     sets = len(args.concurrency) * args.repeats
-    items = workloads.load(args.workload, count=sets * args.items, data=args.data)
+    items = workloads.load(
+        workloads.named([args.workload])[0], count=sets * args.items, data=args.data
+    )
     prompts = [item.prompt for item in items]
     if len(prompts) < sets * args.items:
         raise SystemExit(f"{args.workload} has {len(prompts)} prompts, not {sets * args.items}")
@@ -177,7 +181,7 @@ def main() -> None:
     command += (
         ["suffix+model", "--draft-model", args.draft_model] if args.draft_model else ["suffix"]
     )
-    servers = [start(command, port)]
+    start(command, port)
     systems = [
         System(name="forerun", port=port),
         System(name="forerun plain", port=port, extra={"speculative": False}),
@@ -187,15 +191,11 @@ def main() -> None:
         command = [args.llama_server, "-m", args.model, "--port", str(port), "--host", "127.0.0.1"]
         command += ["-np", str(most), "-c", str(most * args.context), "--offline"]
         command += ["-t", str(args.threads), "-tb", str(args.threads)]
-        servers.append(start(command, port))
+        start(command, port)
         systems.append(System(name="llama-server", port=port))
-    try:
-        for system in systems:  # costs are measured, weights are read
-            run(system, ["Count to ten."], 1, 16)
-        compare(systems, prompts, args)
-    finally:
-        for server in servers:
-            server.terminate()
+    for system in systems:  # costs are measured, weights are read
+        run(system, ["Count to ten."], 1, 16)
+    compare(systems, prompts, args)
 
 
 def compare(systems: list[System], prompts: list[str], args: argparse.Namespace) -> None:
