@@ -26,25 +26,48 @@ from forerun.errors import OptionError
 log = logging.getLogger("forerun")
 
 
-class Bell:
-    """Wakes threads that sleep; may be rung anywhere, in a finalizer too."""
+class Sleeper:
+    """Waits for the bell; what rang since the last wait counts."""
 
     def __init__(self) -> None:
-        self._sleepers: set[SimpleQueue[None]] = set()
+        self._rung: SimpleQueue[None] = SimpleQueue()
+        self._thread = threading.get_ident()
+
+    def rouse(self) -> None:
+        """Nobody wakes himself: a thread that never sleeps for its own noise would never sleep."""
+        if threading.get_ident() != self._thread:
+            self._rung.put(None)  # of a SimpleQueue: takes no lock of Python's
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """False where time ran out."""
+        try:
+            self._rung.get(timeout=timeout)
+        except Empty:
+            return False
+        while not self._rung.empty():  # one look at what changed will do for all of these
+            self._rung.get_nowait()
+        return True
+
+
+class Bell:
+    """Wakes the threads that sleep but the one that rings; may be rung in a finalizer too."""
+
+    def __init__(self) -> None:
+        self._sleepers: set[Sleeper] = set()
 
     @contextmanager
-    def listening(self) -> Iterator[SimpleQueue[None]]:
-        """A queue that gets an entry for each ring from now on."""
-        queue: SimpleQueue[None] = SimpleQueue()
-        self._sleepers.add(queue)
+    def listening(self) -> Iterator[Sleeper]:
+        """This thread hears each ring of another from now on."""
+        sleeper = Sleeper()
+        self._sleepers.add(sleeper)
         try:
-            yield queue
+            yield sleeper
         finally:
-            self._sleepers.discard(queue)
+            self._sleepers.discard(sleeper)
 
     def ring(self) -> None:
-        for queue in self._sleepers.copy():
-            queue.put(None)  # of a SimpleQueue: takes no lock of Python's
+        for sleeper in self._sleepers.copy():
+            sleeper.rouse()
 
 
 class Driver:
@@ -85,7 +108,7 @@ class Driver:
             return True
         self._check_outside()
         end = None if timeout is None else monotonic() + timeout
-        with self._bell.listening() as rung:
+        with self._bell.listening() as sleeper:
             while not ready():
                 left = None if end is None else end - monotonic()
                 if left is not None and left <= 0:
@@ -93,9 +116,7 @@ class Driver:
                 if self._thread is None and self._seat.acquire(blocking=False):
                     self._take()
                     continue
-                try:
-                    rung.get(timeout=left)
-                except Empty:
+                if not sleeper.wait(left):
                     return ready()
         return True
 
@@ -138,14 +159,14 @@ class Driver:
 
     def _serve(self) -> None:
         try:
-            with self._bell.listening() as rung:
+            with self._bell.listening() as sleeper:
                 while not self._scheduler.closed:
                     try:
-                        if self.turn():
-                            continue
+                        self.turn()
                     except Exception:
                         log.exception("a round broke off; what ran ended in error")
-                    rung.get()
+                    if self._scheduler.idle and not self._scheduler.closed:
+                        sleeper.wait()
         finally:
             self._thread = None
             self._bell.ring()
@@ -163,8 +184,11 @@ class Driver:
             self._sweep()
 
     def _sweep(self) -> None:
-        """End what was cancelled, unless a turn is being taken: who takes it comes by here."""
-        while self._scheduler.leaving and self._seat.acquire(blocking=False):
+        """End what was cancelled, unless a turn is being taken, or is going to be by the thread
+        that serves: who takes it comes by here, and an event loop must not wait for this work."""
+        serving = self._thread
+        mine = serving is None or serving is threading.current_thread()
+        while mine and self._scheduler.leaving and self._seat.acquire(blocking=False):
             try:
                 self._holder = threading.get_ident()
                 self._scheduler.retire()
