@@ -4,7 +4,6 @@ import threading
 import time
 
 from engine.fakes import target
-
 from forerun import Engine
 
 
