@@ -7,7 +7,7 @@ import pytest
 from certify.tables import table
 from forerun import Engine
 from forerun.drafters import ModelDrafter
-from forerun.errors import OptionError
+from forerun.errors import CacheError, OptionError
 from forerun.models.base import Abilities
 from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS
@@ -105,6 +105,17 @@ def test_no_copy_is_kept_once_all_have_it():
     assert shared._pages is not None  # for the third
     streams[2].cancel()
     assert shared._pages is None
+
+
+def test_without_memory_for_a_copy_each_reads_for_itself():
+    class Lean(Watched):
+        def save(self, slot, start, stop):
+            raise CacheError("no memory for a copy")
+
+    model = Lean()
+    found = Engine(model).generate_choices(LONG, 3, **OPTIONS)
+    assert model.read == 3 * 1199
+    assert tokens(found) == tokens(Engine(target()).generate_choices(LONG, 3, **OPTIONS))
 
 
 def test_each_has_the_prompts_logprobs():

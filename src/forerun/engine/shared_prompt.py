@@ -12,7 +12,9 @@ when it is whose turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from forerun.errors import CacheError
 from forerun.generation import Generation
 from forerun.models.base import Model, Pages
 from forerun.numerics.logprobs import TokenLogprob
@@ -46,7 +48,8 @@ class SharedPrompt:
         """A user has read it. The first one's copy is kept, until all have read it."""
         self.leave()
         if self._users and self._pages is None and target.abilities.pages and g.prompt_length > 1:
-            self._pages = target.save(g.slot, 0, g.prompt_length - 1)
+            with suppress(CacheError):  # no memory for a copy: the others read for themselves
+                self._pages = target.save(g.slot, 0, g.prompt_length - 1)
             self._found = list(g.prompt_found)
 
     def leave(self) -> None:
