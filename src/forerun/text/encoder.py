@@ -33,5 +33,7 @@ class LibraryEncoder:
     def encode(self, text: str, *, special: bool) -> list[int]:
         with self._lock:
             self.library.encode_special_tokens = not special
-            found: list[int] = self.library.encode(text, add_special_tokens=False).ids
+            # of its methods this one alone lets other threads run meanwhile
+            batch = self.library.encode_batch_fast([text], add_special_tokens=False)
+        found: list[int] = batch[0].ids
         return found
