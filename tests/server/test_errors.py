@@ -170,6 +170,17 @@ def test_a_prompt_that_is_too_long(serve):
     assert server.complete(letters("1234567")).json["choices"][0]["finish_reason"] == "length"
 
 
+def test_a_prompt_that_cannot_fit_is_not_read(serve, monkeypatch):
+    model = TabularModel(lambda prefix: np.eye(WIDE)[9], WIDE, END, context=8, name=MODEL)
+    model.tokenizer = TOKENS
+    server = serve(Engine(model, None))
+    monkeypatch.setattr(type(TOKENS._vocabulary.encoder), "encode", None)  # not called
+    for found in (server.complete("a" * 5000), server.complete(["a", "b" * 5000]),
+                  server.chat("a" * 5000)):  # fmt: skip
+        assert found.status == 400
+        assert found.error["code"] == "context_length_exceeded"
+
+
 def broken(at: int):
     """NaN logits from position `at` on."""
 

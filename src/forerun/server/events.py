@@ -51,11 +51,12 @@ class EventStream(Response):
         self.headers["x-accel-buffering"] = "no"  # nginx would gather events
         self._chunks, self._leave = chunks, leave
         self._patience, self._block = patience, block
+        self._state: dict[str, Any] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            left, _ = await unless_left(receive, self._write(send))
-            scope.setdefault("state", {})["left"] = left
+            self._state = scope.setdefault("state", {})
+            self._state["left"], _ = await unless_left(receive, self._write(send))
         finally:
             self._leave()
 
@@ -80,9 +81,11 @@ class EventStream(Response):
                 yield event(chunk, self._block)
             yield DONE
         except ApiError as error:
+            self._state["error"] = error.type
             yield f"data: {error.to_json()}\n\n".encode()
         except Exception as error:
             log.exception("stream_failed")
+            self._state["error"] = type(error).__name__
             yield f"data: {failure(error).to_json()}\n\n".encode()
 
 

@@ -115,7 +115,7 @@ class AccessLog:
             }
             if "tenant" in state:
                 fields["key"] = state["tenant"][:8]  # of its digest
-            for field in ("tokens", "left", "unknown"):
+            for field in ("tokens", "left", "error", "unknown"):
                 if state.get(field):
                     fields[field] = state[field]
             if self._texts:

@@ -178,7 +178,7 @@ class ModelList(Reply):
 
 
 class Health(Reply):
-    status: Literal["ok", "draining", "failed"]
+    status: Literal["ok", "draining"]
 
 
 class Tokens(Reply):

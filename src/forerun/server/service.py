@@ -80,6 +80,8 @@ class Service:
         self.tokenizer: Tokenizer = engine.target.tokenizer
         self.metrics = Metrics(engine.status)
         self.created = int(time.time())
+        tokens = range(self.tokenizer.vocab_size)
+        self._longest = max(len(self.tokenizer.token_bytes(token)) for token in tokens)
         self.draining = False
 
     def named(self, model: str | None) -> str:
@@ -107,6 +109,7 @@ class Service:
                 400, f"{len(prompts)} prompts times n = {n} are more than the "
                 f"{self.config.max_choices} choices a request may have here", param="n",
             )  # fmt: skip
+        self._check_length(prompts)
         answers = Answers(
             self.engine,
             self.metrics,
@@ -129,6 +132,21 @@ class Service:
         if self.config.log_prompts:
             state["texts"] = [done.text for done in choices]
         return Response(endpoint.reply(head, choices).to_json(), media_type="application/json")
+
+    def _check_length(self, prompts: Sequence[Prompt]) -> None:
+        """Refuse what no tokens of the context could hold, before time is spent on reading it."""
+        context = self.engine.target.context
+        if context is None:
+            return
+        for prompt in prompts:
+            texts = [p if isinstance(p, str) else p.get("content", "") for p in _texts(prompt)]
+            size = sum(map(len, texts))
+            if size > context * self._longest:
+                raise ApiError(
+                    400, f"the prompt has {size} characters; a context of {context} tokens holds "
+                    f"{context * self._longest} at most", param="prompt",
+                    code="context_length_exceeded",
+                )  # fmt: skip
 
     def _stream(
         self,
@@ -159,6 +177,13 @@ class Service:
             patience=self.config.body_timeout,
             block=block,
         )
+
+
+def _texts(prompt: Prompt) -> Sequence[Any]:
+    """The text of a prompt, or the messages; nothing for ids."""
+    if isinstance(prompt, str):
+        return [prompt]
+    return [part for part in prompt if not isinstance(part, int)]
 
 
 def gone(state: dict[str, Any]) -> Response:
