@@ -33,13 +33,15 @@ class Served:
         for line in self.process.stderr:
             self.lines.append(json.loads(line))
 
-    def event(self, name: str, seconds: float = 30) -> dict:
+    def event(self, name: str, seconds: float = 30, **fields: str) -> dict:
+        """The first line of the log that says so; it may come after an answer was sent."""
+        wanted = {"event": name, **fields}.items()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if found := [line for line in self.lines if line["event"] == name]:
-                return found[-1]
+            if found := [line for line in self.lines if all(line.get(k) == v for k, v in wanted)]:
+                return found[0]
             time.sleep(0.01)
-        raise AssertionError(f"no {name!r} in {self.lines}")
+        raise AssertionError(f"no {dict(wanted)} in {self.lines}")
 
     @property
     def port(self) -> int:
@@ -85,7 +87,7 @@ def test_it_serves(served):
     status, raw = server.ask("/v1/completions", {"prompt": "the cat", "max_tokens": 9, "seed": 1})
     assert status == 200
     assert json.loads(raw)["model"] == "fake"
-    logged = server.event("request")
+    logged = server.event("request", path="/v1/completions")
     assert (logged["path"], logged["status"], logged["tokens"]) == ("/v1/completions", 200, 9)
     assert "the cat" not in json.dumps(server.lines)
 
@@ -101,7 +103,7 @@ def test_names_keys_and_prompts_in_the_log(served):
     assert server.ask("/v1/models")[0] == 401
     assert server.ask("/v1/models/a/b", key="one")[0] == 200
     server.ask("/v1/completions", {"prompt": "the cat", "max_tokens": 2}, key="two")
-    logged = server.event("request")
+    logged = server.event("request", path="/v1/completions")
     assert logged["request"]["prompt"] == "the cat"
     assert len(logged["texts"][0]) == 2
     said = json.dumps(server.lines)
