@@ -6,6 +6,7 @@
     │   └── EngineClosedError           a request came to an engine that takes no more
     ├── PromptError (ValueError)        the prompt cannot be used: empty, ids out of range, too long
     ├── LawError (ValueError)           logits make no law: NaN, +inf, nothing left after masks
+    │   └── GrammarError                a request's grammar can be followed no further
     ├── CapabilityError                 a model or drafter lacks what the chosen parts need
     ├── VocabularyError (ValueError)    draft and target number their tokens differently
     ├── CacheError (ValueError)         a cache was asked to keep what it does not hold, or is full
@@ -60,6 +61,10 @@ class PromptError(ForerunError, ValueError):
 
 class LawError(ForerunError, ValueError):
     """Logits do not make a law: NaN, +inf, or nothing is left after the masks."""
+
+
+class GrammarError(LawError):
+    """A request's grammar grew too complex, or leaves no token: of its own making, no model's."""
 
 
 class CapabilityError(ForerunError):

@@ -85,8 +85,8 @@ def target_laws(g: Generation, proposal: Proposal, logits: Any, name: str) -> tu
 
 
 def located(error: LawError, name: str, slot: int, position: int) -> LawError:
-    """The error, saying where."""
-    return LawError(f"{name}, position {position}, slot {slot}: {error}")
+    """The error, of its class, saying where."""
+    return type(error)(f"{name}, position {position}, slot {slot}: {error}")
 
 
 def emitted_logprobs(

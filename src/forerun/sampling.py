@@ -12,7 +12,11 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from forerun.errors import OptionError
 
@@ -74,6 +78,12 @@ class SamplingParams:
     def end_ids(self) -> frozenset[int]:
         """All ids that end the text: the model's end tokens and the request's own."""
         return self.eos | self.stop_ids
+
+    @cached_property
+    def biases(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """`logit_bias` as ids [n] and numbers [n], made once: laws ask at every position."""
+        ids = np.fromiter(self.logit_bias.keys(), np.int64, len(self.logit_bias))
+        return ids, np.fromiter(self.logit_bias.values(), np.float64, len(self.logit_bias))
 
     @property
     def uses_history(self) -> bool:

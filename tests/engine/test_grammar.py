@@ -25,7 +25,7 @@ from engine.fakes import (
 )
 from forerun import Engine, Grammar
 from forerun.drafters import PredictionDrafter
-from forerun.errors import LawError, OptionError
+from forerun.errors import GrammarError, LawError, OptionError
 from forerun.models.tabular import TOKEN_BYTES, TabularModel
 from text.tiny import sentencepiece
 
@@ -228,6 +228,30 @@ def test_a_forced_token_may_be_refused_by_the_model():
     done = engine.generate(PROMPT, grammar=Grammar.regex("say hello hello"), temperature=0)
     assert list(done.tokens) == [*spelled, END]
     assert 0 < done.stats.drafters["grammar"].accepted < done.stats.drafters["grammar"].drafted
+
+
+@pytest.mark.parametrize("drafting", [False, True])
+def test_a_grammar_that_leads_nowhere_ends_its_request_alone(drafting):
+    """With an error of its own class, for it is the request's own fault."""
+    nowhere = Grammar.lark('start: "a" x\nx: x "b"')
+    options = {"max_tokens": 12, "seed": 5}
+    alone = Engine(babbler()).generate(PROMPT, grammar=PERSON, **options)
+    engine = Engine(babbler(), Guessing(lambda ids, count: ()) if drafting else None)
+    bad, good = engine.generate_batch(
+        [PROMPT] * 2, [{"grammar": nowhere, **options}, {"grammar": PERSON, **options}]
+    )
+    assert bad.finish_reason == "error"
+    assert isinstance(bad.error, GrammarError)
+    assert "position 6, slot" in str(bad.error)
+    assert good.tokens == alone.tokens
+
+
+def test_a_text_that_is_forced_for_ever_is_written_up_to_the_budget():
+    forever = Grammar.regex("((a{1000}){1000}){1000}")
+    engine = Engine(babbler(), Guessing(lambda ids, count: ()), num_draft=4)
+    done = engine.generate(PROMPT, grammar=forever, max_tokens=12, seed=1)
+    assert (done.finish_reason, done.text) == ("length", "a" * 12)
+    assert done.stats.drafters["grammar"].accepted > 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forerun.errors import LawError
+from forerun.errors import GrammarError, LawError
 from forerun.numerics.distribution import History, law
 from forerun.sampling import SamplingParams
 
@@ -244,3 +244,36 @@ def test_masks_at_the_edge_of_float32_do_not_overflow():
     edge = np.finfo(np.float32).min
     p = law(np.array([edge, 1.0, 2.0], np.float32), SamplingParams(temperature=1e-6), NONE)
     assert p.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_biases_are_added_as_they_would_be_one_by_one(dtype):
+    """Bitwise; and the arrays are made once for all laws."""
+    rng = np.random.default_rng(0)
+    V = 500
+    logits = rng.normal(size=V).astype(dtype)
+    bias = {int(i): float(b) for i, b in zip(rng.permutation(V)[:300], rng.normal(size=300))}
+    params = SamplingParams(logit_bias=bias)
+    made = params.biases
+    found = law(logits, params, History([1], 1))
+    for i, b in bias.items():
+        logits[i] += b
+    expected = law(logits, SamplingParams(), History([1], 1))
+    assert np.array_equal(np.asarray(found), np.asarray(expected))
+    assert params.biases is made
+    assert params.replace(logit_bias={}).biases[0].size == 0
+
+
+def test_a_law_that_a_grammar_leaves_empty_is_its_own_error():
+    logits = np.array([0.0, -np.inf, 1.0], np.float32)
+    bans = SamplingParams(banned=[2])
+    for params, allowed in ((SamplingParams(), [1]), (bans, [1, 2]), (SamplingParams(), [])):
+        mask = np.isin(np.arange(3), allowed)
+        with pytest.raises(GrammarError, match="no token is left"):
+            law(logits, params, History([0], 1), mask)
+    with pytest.raises(LawError) as plain:
+        law(logits, SamplingParams(banned=[0, 2]), History([0], 1))
+    assert not isinstance(plain.value, GrammarError)
+    with pytest.raises(LawError) as faulty:
+        law(np.array([np.nan, 0, 0]), SamplingParams(), History([0], 1), mask | True)
+    assert not isinstance(faulty.value, GrammarError)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 import sys
 
@@ -9,8 +10,8 @@ import pytest
 
 pytest.importorskip("llguidance")
 
-from forerun.errors import LawError, MissingExtraError, OptionError
-from forerun.text.grammar import Grammar, Guide
+from forerun.errors import GrammarError, LawError, MissingExtraError, OptionError
+from forerun.text.grammar import MOST_SOURCE, Grammar
 from text.languages import LANGUAGES, pieces
 from text.tiny import of_pieces, sentencepiece, tokenizer
 
@@ -156,6 +157,28 @@ def test_forced_tokens_of_a_tokenizer_that_puts_a_space_first():
     assert text_of(made, matcher.forced(9)).startswith(b"hello")
 
 
+def test_forced_tokens_of_a_text_that_is_forced_for_ever():
+    made = of_pieces((b"a", b"aaa", b"b"))
+    matcher = Grammar.regex("b?((a{1000}){1000}){1000}").compile(made).start(4, made.eos)
+    assert matcher.forced(3) == ()
+    matcher.push(2)
+    assert text_of(made, matcher.forced(5)).strip(b"a") == b""
+    assert len(matcher.forced(5)) == 5
+
+
+def test_forced_bytes_that_end_within_a_character():
+    made = tokenizer()
+    matcher = Grammar.regex("é[ab]").compile(made).start(made.vocab_size, made.eos)
+    assert text_of(made, matcher.forced(1)) == "é".encode()[:1]
+    assert text_of(made, matcher.forced(9)) == "é".encode()
+
+
+def test_no_token_is_forced_where_the_text_may_end():
+    made = of_pieces((b"a", b"b"))
+    matcher = Grammar.regex("a(a)?").compile(made).start(made.vocab_size, made.eos)
+    assert matcher.forced(9) == (0,)
+
+
 def test_copies_do_not_share_where_they_stand():
     made = of_pieces((b"a", b"b", b"c"))
     compiled = Grammar.regex("abc").compile(made)
@@ -177,28 +200,103 @@ def test_its_state_is_its_tokens():
         assert agrees("nested", made, matcher, tuple(made.encode(path)))
 
 
-def test_a_path_too_complex_to_follow_harms_nothing_before_it():
-    """The library gives up for good; the matcher begins anew behind what was committed."""
+WEARING = Grammar.regex("(.*a.{30}b.*|.*c.{35}d.*|.*e.{33}f.*)&(.*g.{31}h.*)")
+WORDS = of_pieces(
+    (*(bytes([i]) for i in b"abcdefghz"), *map(bytes, itertools.product(b"aceg", repeat=6)))
+)
+HARMLESS, HOSTILE = [8] * 20, [0, 2, 4, 6] * 10  # the second, of acegaceg…, wears out a lexer
+
+
+def begun(compiled):
+    return compiled.start(WORDS.vocab_size, WORDS.eos)
+
+
+def follows(matcher, tokens):
+    """How many tokens of a text can be followed."""
+    for count, token in enumerate(tokens):
+        try:
+            matcher.allowed(())
+        except GrammarError:
+            return count
+        matcher.push(token)
+    return len(tokens)
+
+
+def test_a_text_that_wears_out_the_library_harms_no_other_request():
+    """In turn and interleaved, requests of the same grammar."""
+    assert follows(begun(WEARING.compile(WORDS)), HARMLESS) == len(HARMLESS)
+    begun_before = begun(WEARING.compile(WORDS))
+    assert follows(begun_before, HARMLESS[:9]) == 9
+    assert follows(begun(WEARING.compile(WORDS)), HOSTILE) < len(HOSTILE)
+    assert follows(begun_before, HARMLESS) == len(HARMLESS)
+    assert follows(begun(WEARING.compile(WORDS)), HARMLESS) == len(HARMLESS)
+
+
+def test_a_text_that_wears_out_the_library_harms_no_other_choice():
+    """Choices share a lexer until it is worn out; then each begins anew with one of its own."""
+    compiled = WEARING.compile(WORDS)
+    first, second = begun(compiled), begun(compiled)
+    assert follows(first, HARMLESS[:9]) == 9
+    worn = follows(second, HOSTILE)
+    assert 9 < worn < len(HOSTILE)
+    assert follows(first, HARMLESS) == len(HARMLESS)
+    assert follows(begun(compiled), HARMLESS) == len(HARMLESS)
+    assert follows(begun(compiled), HOSTILE) == worn
+
+
+def test_a_path_that_wears_out_the_library_harms_nothing_before_it():
+    matcher = begun(WEARING.compile(WORDS))
+    assert follows(matcher, HARMLESS) == len(HARMLESS)
+    for _ in range(2):
+        with pytest.raises(GrammarError, match="followed: lexer error: too many expressions"):
+            matcher.allowed(tuple(HOSTILE))
+        assert matcher.forced(2) == ()
+        assert matcher.allowed((8, 8)).any()
+    assert follows(matcher, HARMLESS) == len(HARMLESS)
+    assert matcher.tokens == HARMLESS * 2
+
+
+class Tired:
+    """A library's matcher that has given up for good."""
+
+    def __init__(self, real):
+        self._real = real
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+    def is_error(self):
+        return True
+
+    def get_error(self):
+        return "too many items\n<state>\nmuch more"
+
+
+def test_a_matcher_that_gave_up_is_replaced():
     made, matcher = matcher_of("loop")
     ab, c = made.encode("ab")[0], made.encode("c")[0]
     matcher.push(ab)
-    real = matcher._matcher
-
-    class Tired:
-        def __getattr__(self, name):
-            return getattr(real, name)
-
-        def is_error(self):
-            return True
-
-        def get_error(self):
-            return "too many items\n<state>\nmuch more"
-
-    matcher._matcher = Tired()
-    with pytest.raises(LawError, match=r"the regex cannot be followed: too many items$"):
-        matcher.allowed((ab,))
-    assert agrees("loop", made, matcher, (ab,))
+    matcher._matcher = Tired(matcher._matcher)
+    assert agrees("loop", made, matcher, (ab, c))
+    matcher._matcher = Tired(matcher._matcher)
+    matcher.push(ab)
     assert agrees("loop", made, matcher, (c,))
+
+
+def test_an_error_that_stays_is_told_without_the_librarys_state(monkeypatch):
+    made, matcher = matcher_of("loop")
+    real = type(matcher.compiled).anew
+    monkeypatch.setattr(type(matcher.compiled), "anew", lambda compiled: Tired(real(compiled)))
+    matcher._matcher = Tired(matcher._matcher)
+    with pytest.raises(GrammarError, match=r"the regex cannot be followed: too many items$"):
+        matcher.allowed(())
+    monkeypatch.undo()
+    matcher.push(made.encode("c")[0])
+    assert agrees("loop", made, matcher, ())
+
+
+def nested(depth):
+    return {} if depth == 0 else {"properties": {"a": nested(depth - 1)}}
 
 
 @pytest.mark.parametrize(
@@ -218,6 +316,14 @@ def test_a_path_too_complex_to_follow_harms_nothing_before_it():
         (lambda: Grammar.json_schema({"minimum": float("nan")}), "holds what JSON cannot: "),
         (lambda: Grammar.json_schema("[]"), r"a JSON schema is an object or true, not \[\]"),
         (lambda: Grammar.json_schema(False), "the JSON schema is false, which nothing matches"),
+        (lambda: Grammar.json_schema(nested(200)), "cannot be used: recursion limit exceeded"),
+        (lambda: Grammar.json_schema("[" * 99999), "is no JSON: .*recursion"),
+        (lambda: Grammar.json_schema({"$ref": "#"}), "the JSON schema cannot be used: NoExtension"),
+        (lambda: Grammar.regex(r"a[^\s\S]"), "the regex cannot be used: NoExtension"),
+        (
+            lambda: Grammar.regex("a" * (MOST_SOURCE + 1)),
+            "the regex has 65537 characters; at most 65536 are taken",
+        ),
     ],
 )
 def test_bad_grammars(make, message):
@@ -231,16 +337,12 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
         Grammar.regex("a").compile(tokenizer())
 
 
-def test_a_grammar_is_compiled_once_and_forgotten_when_there_were_many_others():
+def test_nothing_of_a_grammar_is_remembered():
+    """Neither its state nor the time it takes tells that another request had the same."""
     made = of_pieces((b"a", b"b"))
-    first = Grammar.regex("a").compile(made)
-    assert Grammar.regex("a").compile(made) is first
-    for n in range(Guide.MOST):
-        assert Grammar.regex("a").compile(made) is first
-        Grammar.regex("b" * (n + 1)).compile(made)
-    for n in range(Guide.MOST):
-        Grammar.regex("b" * (n + 1)).compile(made)
-    assert Grammar.regex("a").compile(made) is not first
+    first, second = (Grammar.regex("a").compile(made) for _ in range(2))
+    assert first.guide is second.guide
+    assert first.prototype is not second.prototype
 
 
 def test_grammars_are_values():

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from forerun.errors import LawError
+from forerun.errors import GrammarError, LawError
 from forerun.numerics import fused
 from forerun.numerics.choice import Choice, adjusts, decided_by_largest
 from forerun.numerics.sparse_law import SparseLaw
@@ -54,7 +54,8 @@ def law(logits: Any, params: SamplingParams, history: History, allowed: Any = No
     """The law [V] of the next token, given logits [V], or a `Choice`, and the ids before it.
 
     `allowed`, a NumPy array [V] of booleans, is a grammar's mask of this position. Raises LawError
-    if the logits hold NaN or +inf, or if no token is left.
+    if the logits hold NaN or +inf, or if no token is left; GrammarError if that is so
+    under a grammar.
     """
     if isinstance(logits, Choice):
         assert allowed is None
@@ -119,8 +120,10 @@ def _processed(logits: Any, params: SamplingParams, history: History, xp: Any) -
             seen = _index(list(counts), l, xp)
             n = xp.astype(_index(list(counts.values()), l, xp), dtype)
             l[seen] = l[seen] - (params.presence_penalty + params.frequency_penalty * n)
-    for i, bias in params.logit_bias.items():
-        l[i] += bias
+    if params.logit_bias:
+        biased, bias = params.biases
+        named = _index(biased, l, xp)
+        l[named] = l[named] + xp.asarray(bias, dtype=dtype, device=device(l))
     for processor in params.processors:
         try:
             l = processor(ids, l)
@@ -144,6 +147,8 @@ def _masked(l: Any, params: SamplingParams, history: History, allowed: Any, xp: 
         l = xp.where(xp.asarray(allowed, device=device(l)), l, -xp.inf)
     if ids := params.banned | held:
         l[_index(sorted(ids), l, xp)] = -xp.inf
+    if allowed is not None and bool(xp.all(l == -xp.inf)):
+        raise GrammarError(fused.NO_TOKEN)
     return l
 
 
@@ -214,5 +219,5 @@ def _one_hot(i: Any, like: Any, xp: Any) -> Any:
     return p
 
 
-def _index(ids: Sequence[int], like: Any, xp: Any) -> Any:
+def _index(ids: Any, like: Any, xp: Any) -> Any:
     return xp.asarray(ids, dtype=xp.int64, device=device(like))

@@ -4,7 +4,8 @@
     compiled = grammar.compile(tokenizer)                   # OptionError for a bad one
     matcher = compiled.start(vocab_size, end_ids)
     matcher.allowed(())          mask [V]: what may come after the tokens pushed so far
-    matcher.allowed((5, 9))      … and after drafted tokens 5, 9; LawError where one is refused
+    matcher.allowed((5, 9))      … and after drafted tokens 5, 9; LawError where one is refused,
+                                 GrammarError where the library gives up
     matcher.push(5)              5 was committed
 
 A token is allowed where its bytes go on with a text of the grammar, however the tokenizer would
@@ -12,34 +13,32 @@ have split that text. An end token is allowed exactly where the text is complete
 of it; after a text that nothing can follow, end tokens alone are. What stands before the output
 plays no part.
 
-The work is llguidance's (extra `grammar`), which this module alone imports. A drafted path is
-walked by advancing its matcher and rolling it back; masks are remembered until a token is pushed,
-so that branches of a tree, and a drafter before the target, share them.
+The work is llguidance's (extra `grammar`), which this module alone imports.
 
-What this module does not know: logits, and who chooses among the allowed tokens.
+Requests share the library's view of the vocabulary and nothing else: its lexers wear out with the
+texts they have seen, and one that was there already would tell of others' grammars by its speed.
+
+What this module does not know: how a matcher goes about it (`matcher.py`), logits, and who chooses
+among the allowed tokens.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from forerun.errors import LawError, MissingExtraError, OptionError
+from forerun.errors import MissingExtraError, OptionError
+from forerun.text.matcher import Matcher, tidied
 from forerun.text.tokenizer import Tokenizer
-
-Mask = NDArray[np.bool_]
-"""Of each of V tokens, whether it is allowed. Not to be changed."""
 
 ALL_TOKENS = '%llguidance {"no_forcing": true}\n'
 """Without it the library allows only its own choice of a token where bytes are forced."""
+
+MOST_SOURCE = 1 << 16
+"""Characters of a grammar: those may take a third of a second to compile, 1.5 million a minute."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,20 @@ class Grammar:
     """What an output must look like; made by one of the functions below.
 
     The whole output must match, from its first byte to its end token. Checked against a model when
-    a request is submitted: OptionError says what is wrong, and where.
+    a request is submitted: OptionError says what is wrong, and where. One of more than MOST_SOURCE
+    characters is an OptionError at once.
     """
 
     kind: Literal["JSON schema", "regex", "Lark grammar"]
     source: str
     whitespace: bool = True  # JSON: whether there may be whitespace between its parts
+
+    def __post_init__(self) -> None:
+        if len(self.source) > MOST_SOURCE:
+            raise OptionError(
+                f"the {self.kind} has {len(self.source)} characters; "
+                f"at most {MOST_SOURCE} are taken"
+            )
 
     @classmethod
     def json_schema(
@@ -65,7 +72,7 @@ class Grammar:
         if isinstance(schema, str):
             try:
                 schema = json.loads(schema)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise OptionError(f"the JSON schema is no JSON: {error}") from None
         if schema is False:
             raise OptionError("the JSON schema is false, which nothing matches")
@@ -74,7 +81,7 @@ class Grammar:
             raise OptionError(f"a JSON schema is an object or true, not {schema!r:.80}")
         try:
             text = json.dumps(schema, allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise OptionError(f"the JSON schema holds what JSON cannot: {error}") from None
         return cls("JSON schema", text, bool(whitespace))
 
@@ -94,21 +101,26 @@ class Grammar:
         return cls("Lark grammar", _text("a Lark grammar", text))
 
     def compile(self, tokenizer: Tokenizer) -> CompiledGrammar:
-        """For a model's tokens; the last few grammars are remembered. OptionError for one that is
-        none, MissingExtraError without llguidance."""
+        """For a model's tokens, anew each time. OptionError for one that is none, that no text
+        matches, or that is too complex from the start; MissingExtraError without llguidance."""
         guide: Guide = tokenizer.guide or Guide(tokenizer)
         tokenizer.guide = guide
-        return guide.compiled(self)
-
-    def _compile(self, library: Any, guide: Any, vocab_size: int) -> CompiledGrammar:
-        plain, unforced = self._for_library(library.LLMatcher)
-        failed, messages = library.LLMatcher.validate_grammar_with_warnings(plain, guide)
-        if failed:
-            raise OptionError(f"the {self.kind} cannot be used: {_tidied(messages[0])}")
-        matcher = library.LLMatcher(guide, unforced, log_level=0)
-        if matcher.is_error():
-            raise OptionError(f"the {self.kind} cannot be used: {_tidied(matcher.get_error())}")
-        return CompiledGrammar(self, vocab_size, matcher)
+        library = guide.library.LLMatcher
+        try:
+            plain, unforced = self._for_library(library)
+            compiled = CompiledGrammar(self, guide, unforced)
+            prototype = compiled.prototype
+            bits = prototype.compute_bitmask()  # now, for it shows what is wrong
+            if prototype.is_error():  # of what the user wrote there are better messages
+                failed, messages = library.validate_grammar_with_warnings(plain, guide.view)
+                message = messages[0] if failed else prototype.get_error()
+            elif not any(bits) and not prototype.is_accepting():
+                message = "no text matches it"
+            else:
+                return compiled
+        except Exception as error:  # the library's own, of any kind
+            message = str(error)
+        raise OptionError(f"the {self.kind} cannot be used: {tidied(message)}")
 
     def _for_library(self, make: Any) -> tuple[str, str]:
         """As the user wrote it, for messages; and so that all tokens are allowed that may be."""
@@ -125,131 +137,45 @@ class Grammar:
 
 @dataclass(frozen=True, eq=False)
 class CompiledGrammar:
-    """A grammar for one tokenizer; shared by all requests that ask for it."""
+    """A grammar for one tokenizer and one request; its choices share it."""
 
     grammar: Grammar
-    vocab_size: int  # the tokenizer's
-    prototype: Any  # an LLMatcher that never moves
+    guide: Guide
+    source: str  # as the library is given it
+
+    @cached_property
+    def prototype(self) -> Any:
+        """An LLMatcher that never moves. Its copies share a lexer."""
+        return self.anew()
+
+    def anew(self) -> Any:
+        """An LLMatcher that shares nothing: a millisecond, or a third of a second for a long
+        grammar."""
+        return self.guide.library.LLMatcher(self.guide.view, self.source, log_level=0)
 
     def start(self, vocab_size: int, end_ids: Iterable[int]) -> Matcher:
         """At the beginning of an output, for a model of V tokens; `end_ids` end the text."""
         return Matcher(compiled=self, vocab_size=vocab_size, end_ids=frozenset(end_ids))
 
 
-@dataclass(kw_only=True)
-class Matcher:
-    """Where an output stands in its grammar. Pickles as its tokens."""
-
-    compiled: CompiledGrammar
-    vocab_size: int
-    end_ids: frozenset[int]
-    tokens: list[int] = field(default_factory=list)  # pushed
-
-    def __post_init__(self) -> None:
-        self._masks: dict[tuple[int, ...], Mask] = {}
-        self._ahead: list[int] = []  # drafted tokens the library's matcher stands behind
-        self._restart()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
-
-    def allowed(self, path: tuple[int, ...]) -> Mask:
-        """The mask [V] after `path`. LawError where the grammar refuses one of its tokens, an end
-        token among them, or grows too complex to follow."""
-        found = self._masks.get(path)
-        if found is None:
-            self._walk(path)
-            found = self._masks[path] = self._mask()
-        return found
-
-    def forced(self, count: int) -> tuple[int, ...]:
-        """At most `count` tokens for the bytes that must come next, as the tokenizer splits them.
-        A guess: the same bytes may come in other tokens."""
-        self._walk(())
-        if not self._matcher.compute_ff_bytes():  # asked first, else the library finds no tokens
-            return ()
-        return tuple(self._matcher.compute_ff_tokens()[:count])
-
-    def push(self, token: int) -> None:
-        """`token` was committed; an end token ends the text and moves nothing."""
-        if token in self.end_ids:
-            return
-        if self._ahead[:1] != [token]:
-            self._walk((token,))
-        del self._ahead[0]
-        self.tokens.append(token)
-        self._masks.clear()
-
-    def _walk(self, path: tuple[int, ...]) -> None:
-        """Move the library's matcher to stand behind `path`."""
-        same = 0
-        while same < min(len(self._ahead), len(path)) and self._ahead[same] == path[same]:
-            same += 1
-        if back := len(self._ahead) - same:
-            del self._ahead[same:]
-            if not self._matcher.rollback(back):  # it stumbled over something too complex
-                self._restart()
-                same = 0
-        rest = path[same:]
-        ends = (i for i, token in enumerate(rest) if token in self.end_ids)
-        most = next(ends, len(rest))
-        taken = self._matcher.try_consume_tokens(list(rest[:most]))
-        self._ahead += rest[:taken]
-        if taken < len(rest):
-            self._stumbled()
-            raise LawError(f"the {self.compiled.grammar.kind} does not allow token {rest[taken]}")
-
-    def _mask(self) -> Mask:
-        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
-        self._stumbled()
-        known = min(self.vocab_size, self.compiled.vocab_size)
-        mask = np.zeros(self.vocab_size, np.bool_)
-        mask[:known] = np.unpackbits(bits, bitorder="little", count=known)
-        mask[list(self.end_ids)] = self._matcher.is_accepting()
-        return mask
-
-    def _stumbled(self) -> None:
-        """LawError if the library cannot follow this path; then it stands before it again."""
-        if self._matcher.is_error():
-            message = _tidied(self._matcher.get_error())
-            self._restart()
-            raise LawError(f"the {self.compiled.grammar.kind} cannot be followed: {message}")
-
-    def _restart(self) -> None:
-        """A new matcher, behind the tokens pushed."""
-        self._ahead = []
-        self._matcher = self.compiled.prototype.deep_copy()
-        self._matcher.try_consume_tokens(self.tokens)
-
-
 class Guide:
-    """What is made of a vocabulary once, which takes a quarter of a second: the library's view of
-    it, and the grammars compiled for it last. Shared between threads."""
-
-    MOST = 32  # grammars
+    """The library's view of a vocabulary, which takes a quarter of a second to make. Shared between
+    threads and requests; it does not change."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._library = _library()
-        self._tokens = self._library.LLTokenizer(_Tokens(tokenizer))
-        self._vocab_size = tokenizer.vocab_size
-        self._known: OrderedDict[Grammar, CompiledGrammar] = OrderedDict()
-        self._lock = threading.Lock()
+        self.library = _library()
+        self.vocab_size = tokenizer.vocab_size
+        self.token_bytes = tokenizer.token_bytes
+        self._tokens = _Tokens(tokenizer)
+        self.view = self.library.LLTokenizer(self._tokens)
 
-    def compiled(self, grammar: Grammar) -> CompiledGrammar:
-        with self._lock:
-            if grammar in self._known:
-                self._known.move_to_end(grammar)
-                return self._known[grammar]
-        found = grammar._compile(self._library, self._tokens, self._vocab_size)
-        with self._lock:
-            self._known[grammar] = found
-            while len(self._known) > self.MOST:
-                self._known.popitem(last=False)
-        return found
+    def split(self, path: Sequence[int]) -> Sequence[int]:
+        """The tokens of a path's text as the tokenizer would have them."""
+        text = b"".join(map(self.token_bytes, path))
+        try:
+            return (path and self._tokens(text.decode())) or path
+        except UnicodeDecodeError:  # it ends within a character
+            return path
 
 
 class _Tokens:
@@ -291,10 +217,3 @@ def _text(what: str, given: Any) -> str:
     if not isinstance(given, str):
         raise OptionError(f"{what} is text, not {given!r:.80}")
     return given
-
-
-def _tidied(message: str) -> str:
-    """The library's message without the line it made of a regex, or its own state."""
-    message = message.split("\n<state>")[0]
-    message = re.sub(r"^at 1\(8\): (?=invalid regex)", "", message)
-    return re.sub(r"\n +1 \| start: /.*\n +\^\s*$", "", message).strip()
