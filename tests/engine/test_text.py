@@ -284,6 +284,33 @@ def test_the_cut_does_not_depend_on_tokens(text, stops, cuts):
     assert follower.ends[-1] == len(expected)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.text("ab", max_size=14),
+    stops=st.lists(st.text("ab", min_size=1, max_size=6), max_size=3),
+)
+def test_what_could_become_a_stop_is_held_back_and_no_more(text, stops):
+    """Also where stops were complete while the text could not stop; by brute force."""
+    follower = TextFollower(Letters(), stops, frozenset())
+    for end in range(1, len(text) + 1):
+        follower.push(text[end - 1], may_stop=False)
+        held = (
+            n for stop in stops for n in range(len(stop)) if n <= end and
+            text[:end].endswith(stop[:n])
+        )  # fmt: skip
+        assert follower.showable() == end - max(held, default=0)
+
+
+@pytest.mark.timeout(60)  # far more than it takes; a search at each letter takes many minutes
+def test_a_long_stop_costs_no_more_than_its_letters():
+    stops = ["a" * 200_000 + end for end in "bcd"]
+    follower = TextFollower(Letters(), stops, frozenset())
+    for letter in ("a" * 9_000 + "z") * 3:
+        follower.push(letter, may_stop=True)
+        follower.showable()
+    assert follower.showable() == 27_003
+
+
 def test_hidden_tokens_take_part_in_no_text():
     follower = TextFollower(Letters(), ["b"], frozenset({"b"}))
     assert not follower.push("a", may_stop=True)

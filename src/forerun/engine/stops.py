@@ -28,16 +28,17 @@ class TextFollower:
         self.text = ""
         self.ends: list[int] = []  # by token: length of `text` once it was pushed
         self._decoder = decoder
-        self._stops = tuple(stops)
+        self._stops = [Stop(stop) for stop in stops]
         self._hidden = hidden
-        self._searched = 0  # stops that end before here have been looked for
 
     def push(self, token: int, *, may_stop: bool) -> bool:
         """Follow one more token; True if it completes a stop string where the text may stop."""
+        cut = None
         if token not in self._hidden:
-            self.text += self._decoder.push(token)
-        cut = self._first_stop() if may_stop else None
-        self._searched = len(self.text)
+            piece = self._decoder.push(token)
+            found = [stop.follow(piece) for stop in self._stops]
+            self.text += piece
+            cut = self._first(found, len(piece)) if may_stop else None
         if cut is not None:
             self.text = self.text[:cut]
             self.ends = [min(end, cut) for end in self.ends]
@@ -46,19 +47,43 @@ class TextFollower:
 
     def showable(self) -> int:
         """Length of the text that no later token can take back."""
-        held = 0
-        for stop in self._stops:
-            longest = min(len(stop) - 1, len(self.text))
-            held = max(
-                held, next((n for n in range(longest, 0, -1) if self.text.endswith(stop[:n])), 0)
-            )
-        return len(self.text) - held
+        return len(self.text) - max((stop.matched for stop in self._stops), default=0)
 
-    def _first_stop(self) -> int | None:
-        """Start of the stop string that ends first within the newly added text."""
-        found: list[tuple[int, int]] = []
-        for stop in self._stops:
-            start = self.text.find(stop, max(self._searched - len(stop) + 1, 0))
-            if start >= 0:
-                found.append((start + len(stop), start))
-        return min(found)[1] if found else None
+    def _first(self, found: Sequence[int | None], added: int) -> int | None:
+        """Start of the stop string that ended first, given where in what was added each did."""
+        start = len(self.text) - added
+        ends = [
+            (start + end, start + end - len(stop.stop))
+            for stop, end in zip(self._stops, found, strict=True)
+            if end is not None
+        ]
+        return min(ends)[1] if ends else None
+
+
+class Stop:
+    """How much of a stop string's beginning the text ends with, letter by letter; a letter costs
+    the same however long the two are (Knuth, Morris and Pratt 1977)."""
+
+    def __init__(self, stop: str) -> None:
+        self.stop = stop
+        self.matched = 0  # letters; never all of them
+        self._shorter = [0, 0]  # by letters matched: the next shorter match; grows as needed
+
+    def follow(self, piece: str) -> int | None:
+        """Follow more text; letters of it up to where the stop is first complete, None if never."""
+        if not self.matched and self.stop[0] not in piece:
+            return None
+        first = None
+        for i, letter in enumerate(piece, start=1):
+            self.matched = self._longer(self.matched, letter)
+            if self.matched == len(self._shorter):
+                self._shorter.append(self._longer(self._shorter[-1], letter))
+            if self.matched == len(self.stop):
+                self.matched = self._shorter[-1]
+                first = i if first is None else first
+        return first
+
+    def _longer(self, matched: int, letter: str) -> int:
+        while matched and self.stop[matched] != letter:
+            matched = self._shorter[matched]
+        return matched + (self.stop[matched] == letter)
