@@ -164,5 +164,6 @@ class Matcher:
 def tidied(message: str) -> str:
     """The library's message without the line it made of a regex, or its own state."""
     message = message.split("\n<state>")[0]
+    message = message.replace("NoExtensionBias", "no text goes on from here")
     message = re.sub(r"^at 1\(8\): (?=invalid regex)", "", message)
     return re.sub(r"\n +1 \| start: /.*\n +\^\s*$", "", message).strip()
