@@ -20,6 +20,12 @@ WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "then", "dog", "ran", "to
 BROKEN = (
     b"{", b"[]", b'{"prompt": 5}', b'{"prompt": "a", "temperature": -1}', b'{"messages": []}',
     b'{"prompt": "a", "max_tokens": "x"}', b"\xff", b'{"prompt": "a", "tools": [], "stop": [""]}',
+    b'{"prompt": ["", ' + b"1," * 60_000 + b"1]}",
+    b'{"prompt": [' + b"[1]," * 40_000 + b"[1]]}",
+    b'{"prompt": "a", "logit_bias": {' + b",".join(b'"%d":""' % i for i in range(9000)) + b"}}",
+    b'{"prompt": "a", "stop_token_ids": [' + b'"",' * 40_000 + b"1]}",
+    b'{"prompt": "a", "logprobs": 20, "max_tokens": 4000, "n": 16}',
+    b"[" * 100_000,
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 from engine.fakes import END, TOKENS, letters
 from forerun import Engine
 from forerun.models.tabular import TabularModel
+from forerun.server.service import Service
 from server.fakes import JSON, MODEL, WIDE, lively_model, until, writer
 
 MALFORMED = {
@@ -50,7 +51,7 @@ WRONG = {
     "temperature": [-1, "hot", float("nan"), True],
     "top_p": [-0.1, 1.1, 0, "x"],
     "n": [0, 129, "2", 1.5],
-    "stop": [5, [5], [""], ["a"] * 65],
+    "stop": [5, [5], [""], ["a"] * 17, "a" * 1001, ["a" * 1001]],
     "seed": ["x", 1.5, 2**70],
     "stream": ["yes", 1],
     "stream_options": [{"include_usage": True}, 5],  # without stream
@@ -137,19 +138,16 @@ def test_top_logprobs_needs_logprobs(lively):
 
 
 def test_half_surrogates(lively):
-    """They are JSON, and no text: in a prompt, in a key, in the name of a field."""
+    """They are no Unicode: in a prompt, in a key, in the name of a field, in what is ignored."""
     for body in (
         b'{"prompt": "\\ud800"}',
         b'{"prompt": "a", "logit_bias": {"\\ud800": 1}}',
-        b'{"prompt": "a", "model": "\\ud800"}',
         b'{"prompt": "a", "\\ud800": 1}',
+        b'{"prompt": "a", "stop": "\\udfff"}',
     ):
         found = lively.ask("/v1/completions", body)
-        assert found.status in (400, 404)
-        assert found.error["message"]
-    for harmless in (b'"stop": "\\udfff"', b'"user": "\\ud800"'):
-        body = b'{"prompt": "a", "max_tokens": 1, ' + harmless + b"}"
-        assert lively.ask("/v1/completions", body).status == 200
+        assert found.status == 400
+        assert "not valid JSON" in found.error["message"]
 
 
 def test_paths_and_methods(lively):
@@ -268,3 +266,21 @@ def test_headers_of_every_answer(lively):
     assert len({answer.headers["x-request-id"] for answer in found}) == 3
     assert all("server" not in answer.headers for answer in found)
     assert lively.ask("/v1/models", headers=JSON).status == 200
+
+
+def test_an_error_that_nobody_foresaw(serve, monkeypatch, caplog):
+    """It has all that other answers have: a name, headers for browsers, a place in the counts."""
+    server = serve(Engine(lively_model(), None), cors_origins=("*",))
+    monkeypatch.setattr(Service, "named", lambda self, model: 1 / 0)
+    found = server.ask(
+        "/v1/completions",
+        {"prompt": "a"},
+        headers={**JSON, "origin": "https://good.example"},
+    )
+    assert found.status == 500
+    assert found.error["message"] == "the server failed at this request"
+    assert found.headers["x-request-id"]
+    assert found.headers["access-control-allow-origin"] == "*"
+    counted = b'http_requests_total{path="/v1/completions",status="500"} 1.0'
+    until(lambda: counted in server.ask("/metrics").body)
+    assert any(record.message == "request_failed" for record in caplog.records)

@@ -8,21 +8,23 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from forerun.engine import Engine
 from forerun.errors import ForerunError
 from forerun.server.answers import in_thread
+from forerun.server.bodies import documented, read
 from forerun.server.chat import ChatEndpoint, conversation
 from forerun.server.completions import CompletionEndpoint
 from forerun.server.config import ServerConfig
-from forerun.server.errors import ApiError, ErrorBody, failure, invalid, refusal
+from forerun.server.errors import ApiError, ErrorBody, refusal
+from forerun.server.failures import Failures
 from forerun.server.limits import BodyLimit
 from forerun.server.logs import AccessLog
 from forerun.server.metrics import CONTENT_TYPE
-from forerun.server.replies import error_response
+from forerun.server.replies import error_response, json_response
 from forerun.server.requests import (
     Body,
     ChatRequest,
@@ -100,8 +102,9 @@ def create_app(engine: Engine, config: ServerConfig) -> FastAPI:
     _add_tokens(app, service)
     _add_state(app, service)
     paths = {"/openapi.json", *app.openapi()["paths"]}
-    _without_422(app.openapi())
+    _complete(app.openapi())
     _add_handlers(app)
+    app.add_middleware(Failures)
     app.add_middleware(BodyLimit, most=config.max_body, seconds=config.body_timeout)
     app.add_middleware(Keys, keys=config.api_keys)
     if config.cors_origins:
@@ -120,9 +123,11 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/v1/completions",
         response_model=None,
         responses=_streams(Completions) | _errors(*ANSWERED),
+        openapi_extra=documented(CompletionRequest),
     )
-    async def completions(http: Request, body: CompletionRequest) -> Response:
+    async def completions(http: Request) -> Response:
         """Continue a text, token ids, or several of either."""
+        body = await read(http, CompletionRequest)
         note(http, body)
         body.check_supported()
         endpoint = CompletionEndpoint(body, service.tokenizer, target.eos)
@@ -132,9 +137,11 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/v1/chat/completions",
         response_model=None,
         responses=_streams(Chat) | _errors(*ANSWERED),
+        openapi_extra=documented(ChatRequest),
     )
-    async def chat(http: Request, body: ChatRequest) -> Response:
+    async def chat(http: Request) -> Response:
         """Answer a conversation. A stream's events are `ChatChunk`s."""
+        body = await read(http, ChatRequest)
         note(http, body)
         body.check_supported()
         endpoint = ChatEndpoint(body, service.tokenizer, config.default_max_tokens)
@@ -151,9 +158,15 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 def _add_tokens(app: FastAPI, service: Service) -> None:
     tokenizer, target = service.tokenizer, service.engine.target
 
-    @app.post("/tokenize", response_model_exclude_unset=True, responses=_errors(*ASKED))
-    async def tokenize(body: TokenizeRequest) -> Tokens:
+    @app.post(
+        "/tokenize",
+        response_model=Tokens,
+        responses=_errors(*ASKED),
+        openapi_extra=documented(TokenizeRequest),
+    )
+    async def tokenize(http: Request) -> Response:
         """The ids that a text or a conversation becomes."""
+        body = await read(http, TokenizeRequest)
         service.named(body.model)
         if (body.prompt is None) == (body.messages is None):
             raise ApiError(400, "give either prompt or messages", param="prompt")
@@ -164,15 +177,30 @@ def _add_tokens(app: FastAPI, service: Service) -> None:
             start = [tokenizer.bos] if body.add_special_tokens and tokenizer.adds_bos else []
             return [i for i in (*start, *tokenizer.encode(body.prompt or "")) if i is not None]
 
-        ids = await in_thread(encode)
-        names = [tokenizer.token_text(i) for i in ids] if body.return_token_strs else None
-        return Tokens(count=len(ids), max_model_len=target.context, tokens=ids, token_strs=names)
+        def reply() -> str:
+            ids = encode()
+            names = [tokenizer.token_text(i) for i in ids] if body.return_token_strs else None
+            return Tokens(
+                count=len(ids), max_model_len=target.context, tokens=ids, token_strs=names
+            ).to_json()
 
-    @app.post("/detokenize", responses=_errors(*ASKED))
-    async def detokenize(body: DetokenizeRequest) -> Text:
+        return json_response(await in_thread(reply))
+
+    @app.post(
+        "/detokenize",
+        response_model=Text,
+        responses=_errors(*ASKED),
+        openapi_extra=documented(DetokenizeRequest),
+    )
+    async def detokenize(http: Request) -> Response:
         """The text of ids; special tokens have none."""
+        body = await read(http, DetokenizeRequest)
         service.named(body.model)
-        return Text(prompt=await in_thread(tokenizer.decode, body.tokens))
+
+        def reply() -> str:
+            return Text(prompt=tokenizer.decode(body.tokens)).to_json()
+
+        return json_response(await in_thread(reply))
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
@@ -213,10 +241,6 @@ def _add_handlers(app: FastAPI) -> None:
     async def api_error(http: Request, error: ApiError) -> Response:
         return error_response(error)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid_request(http: Request, error: RequestValidationError) -> Response:
-        return error_response(invalid(error.errors()))
-
     @app.exception_handler(ForerunError)
     async def refused(http: Request, error: ForerunError) -> Response:
         return error_response(refusal(error))
@@ -234,18 +258,18 @@ def _add_handlers(app: FastAPI) -> None:
         api.headers.update(error.headers or {})
         return error_response(api)
 
-    @app.exception_handler(Exception)
-    async def failed(http: Request, error: Exception) -> Response:
-        return error_response(failure(None))
 
-
-def _without_422(schema: dict[str, Any]) -> None:
-    """FastAPI documents 422 for what is 400 here."""
+def _complete(schema: dict[str, Any]) -> None:
+    """What routes read and stream themselves, which FastAPI does not see; without 422, which is 400
+    here."""
     for operations in schema["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
     for name in ("HTTPValidationError", "ValidationError"):
         schema["components"]["schemas"].pop(name, None)
-    schema["components"]["schemas"]["ChatChunk"] = ChatChunk.model_json_schema(
-        ref_template="#/components/schemas/{model}"
+    read = (CompletionRequest, ChatRequest, TokenizeRequest, DetokenizeRequest)
+    _, found = models_json_schema(
+        [*((model, "validation") for model in read), (ChatChunk, "serialization")],
+        ref_template="#/components/schemas/{model}",
     )
+    schema["components"]["schemas"].update(found["$defs"])

@@ -86,8 +86,9 @@ def failure(error: BaseException | None) -> ApiError:
 
 
 _MEANT = {
-    "prompt": "a text, a list of texts, token ids, or a list of lists of token ids; none is empty",
-    "stop": "a text, or a list of at most 64 texts",
+    "prompt": "a text, a list of texts, token ids, or a list of lists of token ids; none is empty, "
+    "and no list has over 1,000,000 ids or 4,096 other items",
+    "stop": "a text, or a list of at most 16 texts, of at most 1,000 letters each",
     "num_draft": "a whole number from 0 to 64, or 'auto'",
 }
 """Fields that may have several types."""

@@ -19,23 +19,23 @@ LOWEST = -9999.0
 
 def chat_logprobs(tokenizer: Tokenizer, entries: Sequence[Any]) -> ChatLogprobs:
     """`entries` are the engine's `TokenLogprob`s."""
-    content = [
-        ChatLogprob(
-            **_one(tokenizer, entry.token, entry.logprob),
-            top_logprobs=[TopLogprob(**_one(tokenizer, *top)) for top in entry.top],
-        )
+    shown: dict[int, tuple[str, list[int] | None]] = {}
+
+    def one(token: int, logprob: float) -> TopLogprob:
+        if token not in shown:
+            added = tokenizer.token_bytes(token)
+            shown[token] = tokenizer.token_text(token), list(added) if added else None
+        text, raw = shown[token]
+        return {"token": text, "logprob": max(logprob, LOWEST), "bytes": raw}
+
+    content: list[ChatLogprob] = [
+        {
+            **one(entry.token, entry.logprob),
+            "top_logprobs": [one(*top) for top in entry.top],
+        }
         for entry in entries
     ]
     return ChatLogprobs(content=content, refusal=None)
-
-
-def _one(tokenizer: Tokenizer, token: int, logprob: float) -> dict[str, Any]:
-    added = tokenizer.token_bytes(token)
-    return {
-        "token": tokenizer.token_text(token),
-        "logprob": max(logprob, LOWEST),
-        "bytes": list(added) if added else None,
-    }
 
 
 class CompletionWriter:

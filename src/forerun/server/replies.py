@@ -1,4 +1,4 @@
-"""An error as a response."""
+"""Replies and errors as responses."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def error_response(error: ApiError) -> Response:
     return Response(
         error.to_json(), error.status, headers=error.headers, media_type="application/json"
     )
+
+
+def json_response(text: str) -> Response:
+    """Of JSON that is written already."""
+    return Response(text, media_type="application/json")

@@ -4,19 +4,40 @@ Types are strict, so that what the OpenAPI schema says is what holds. Fields tha
 kept aside (`unknown`), logged by name, and ignored. Fields that would change the answer and are
 not supported are refused (`check_supported`), never ignored.
 
-What is checked here needs no model; the engine checks the rest.
+What is checked here needs no model; the engine checks the rest. A body of megabytes must not cost
+seconds: lists have a longest length, and the first item that is wrong ends the reading of them.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from forerun.server.errors import ApiError
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+MOST_IDS = 1_000_000  # in a list
+MOST_PARTS = 4096  # messages, prompts, parts of a content
+MOST_BIASES = 1024
+MOST_STOPS, STOP_LENGTH = 16, 1000
+
+Stop = Annotated[str, Field(max_length=STOP_LENGTH)]
+Ids = Annotated[list[Id], Field(max_length=MOST_IDS, fail_fast=True)]
+
+
+def _few(given: Any) -> Any:
+    """Before its items are looked at, each of which may be an error of its own."""
+    if isinstance(given, dict) and len(given) > MOST_BIASES:
+        raise PydanticCustomError("too_long", f"it holds at most {MOST_BIASES} tokens")
+    return given
+
+
+Biases = Annotated[dict[str, float], Field(max_length=MOST_BIASES), BeforeValidator(_few)]
 
 
 class Body(BaseModel):
@@ -26,8 +47,8 @@ class Body(BaseModel):
 
     @property
     def unknown(self) -> list[str]:
-        """Names of fields that mean nothing here."""
-        return sorted(self.model_extra or {})
+        """Names of fields that mean nothing here; the first 64 of them."""
+        return sorted(islice(self.model_extra or {}, 64))
 
 
 class Format(Body):
@@ -51,11 +72,14 @@ class TextPart(Body):
     text: str | None = None
 
 
+Content = str | Annotated[list[TextPart], Field(max_length=MOST_PARTS, fail_fast=True)]
+
+
 class Prediction(Body):
     """Text the answer will resemble; it is drafted, and judged like any other draft."""
 
     type: Literal["content"]
-    content: str | list[TextPart]
+    content: Content
 
 
 class Sampling(Body):
@@ -65,13 +89,13 @@ class Sampling(Body):
     temperature: Annotated[float, Field(ge=0, le=1e6)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: str | Annotated[list[str], Field(max_length=64)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS, fail_fast=True)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), le=2**64 - 1)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = Field(None, description="token id -> number")
+    logit_bias: Biases | None = Field(None, description="token id -> number")
     response_format: Format | None = None
     prediction: Prediction | None = None
     user: str | None = None
@@ -81,7 +105,7 @@ class Sampling(Body):
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     repetition_penalty: float | None = None
     min_tokens: Count | None = None
-    stop_token_ids: list[Id] | None = None
+    stop_token_ids: Annotated[list[Id], Field(max_length=1024, fail_fast=True)] | None = None
     drafter: str | None = Field(None, description="one of the server's drafters, or none")
     num_draft: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] | None = None
     speculative: bool | None = Field(None, description="false: plain decoding")
@@ -105,14 +129,17 @@ class Sampling(Body):
         return [name for name in super().unknown if name not in self.refused]
 
 
+_PROMPTS: Any = Field(min_length=1, max_length=MOST_PARTS, fail_fast=True)
+
+
 class CompletionRequest(Sampling):
     """`POST /v1/completions`."""
 
     prompt: (
         str
-        | Annotated[list[str], Field(min_length=1)]
-        | Annotated[list[Id], Field(min_length=1)]
-        | Annotated[list[Annotated[list[Id], Field(min_length=1)]], Field(min_length=1)]
+        | Annotated[list[str], _PROMPTS]
+        | Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS, fail_fast=True)]
+        | Annotated[list[Annotated[Ids, Field(min_length=1)]], _PROMPTS]
     )
     max_tokens: Count | None = None
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
@@ -130,14 +157,17 @@ class CompletionRequest(Sampling):
 
 class Message(Body):
     role: str
-    content: str | list[TextPart] | None = None
+    content: Content | None = None
     name: str | None = None
+
+
+Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_PARTS, fail_fast=True)]
 
 
 class ChatRequest(Sampling):
     """`POST /v1/chat/completions`."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Messages
     max_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     logprobs: bool | None = None
@@ -164,7 +194,7 @@ class TokenizeRequest(Body):
 
     model: str | None = None
     prompt: str | None = None
-    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    messages: Messages | None = None
     add_special_tokens: bool = Field(True, description="start with BOS where the model does")
     return_token_strs: bool = False
 
@@ -173,7 +203,7 @@ class DetokenizeRequest(Body):
     """`POST /detokenize`."""
 
     model: str | None = None
-    tokens: list[Id]
+    tokens: Ids
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SkipValidation
+from typing_extensions import TypedDict  # pydantic's own; it refuses Python 3.11's
 
 
 class Reply(BaseModel):
@@ -51,7 +52,7 @@ class Metrics(Reply):
     speculative_decoding: SpeculativeDecoding
 
 
-Trace = list[dict[str, Any]]
+Trace = Annotated[list[dict[str, Any]], SkipValidation]
 """Rounds, as `forerun generate --trace` writes them."""
 
 
@@ -59,10 +60,12 @@ Trace = list[dict[str, Any]]
 
 
 class CompletionLogprobs(Reply):
-    tokens: list[str]
-    token_logprobs: list[float | None]
-    top_logprobs: list[dict[str, float] | None] | None
-    text_offset: list[int]  # characters of the choice's text before each token
+    tokens: Annotated[list[str], SkipValidation]
+    token_logprobs: Annotated[list[float | None], SkipValidation]
+    top_logprobs: Annotated[list[dict[str, float] | None] | None, SkipValidation]
+    text_offset: Annotated[
+        list[int], SkipValidation
+    ]  # characters of the choice's text before each token
 
 
 class CompletionChoice(Reply):
@@ -92,7 +95,9 @@ class Completions(Reply):
 # ---------------------------------------------------------------- chat
 
 
-class TopLogprob(Reply):
+class TopLogprob(TypedDict):
+    """One of thousands in an answer: a dict, of the server's own making, that nobody checks."""
+
     token: str
     logprob: float
     bytes: list[int] | None
@@ -103,7 +108,7 @@ class ChatLogprob(TopLogprob):
 
 
 class ChatLogprobs(Reply):
-    content: list[ChatLogprob]
+    content: Annotated[list[ChatLogprob], SkipValidation]
     refusal: None
 
 

@@ -22,12 +22,13 @@ from starlette.responses import Response
 from forerun.engine import Completion, Engine, Prompt
 from forerun.errors import OptionError
 from forerun.server import pacing
-from forerun.server.answers import Answers, unless_left
+from forerun.server.answers import Answers, in_thread, unless_left
 from forerun.server.config import ServerConfig
 from forerun.server.deltas import Delta, deltas
 from forerun.server.errors import ApiError
 from forerun.server.events import Chunk, EventStream
 from forerun.server.metrics import Metrics
+from forerun.server.replies import json_response
 from forerun.server.requests import Sampling
 from forerun.server.responses import Reply
 from forerun.text.tokenizer import Tokenizer
@@ -131,7 +132,7 @@ class Service:
         state["tokens"] = sum(len(done.tokens) for done in choices)
         if self.config.log_prompts:
             state["texts"] = [done.text for done in choices]
-        return Response(endpoint.reply(head, choices).to_json(), media_type="application/json")
+        return json_response(await in_thread(lambda: endpoint.reply(head, choices).to_json()))
 
     def _check_length(self, prompts: Sequence[Prompt]) -> None:
         """Refuse what no tokens of the context could hold, before time is spent on reading it."""
