@@ -216,6 +216,24 @@ def test_a_preempted_request_is_not_read_again_where_it_is_remembered():
     assert model.read == sum(len(d.prompt) + len(d.tokens) - 1 for d in found)
 
 
+def test_what_a_request_read_itself_before_it_was_preempted_was_not_cached():
+    model = Watched(table(V, 1), V, max_memory=1110 * TOKEN_BYTES)
+    engine = Engine(model, num_draft=0, prefix_memory=1 << 20)
+    engine._scheduler._pace.tokens = lambda *, decoding: 8  # so the older outgrows the younger
+    older = engine.submit([1, 2], seed=1, max_tokens=300)
+    engine.turn()
+    prompt = [i % V for i in range(1020)]
+    younger = engine.submit(prompt, seed=2, max_tokens=20)
+    while not engine.status().preempted:
+        assert engine.turn()
+    assert not younger.take()
+    while older.done is None or younger.done is None:
+        assert engine.turn()
+    assert engine.status().prefix_hit_tokens > 0  # it went on from what it had read
+    assert (older.done.cached_tokens, younger.done.cached_tokens) == (0, 0)
+    assert younger.done.tokens == expected([prompt], [{"seed": 2, "max_tokens": 20}])[0]
+
+
 def test_what_was_cancelled_in_the_middle_of_its_prompt_is_remembered():
     engine = remembering()
     prompt = [i % V for i in range(900)]

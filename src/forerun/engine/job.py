@@ -53,7 +53,7 @@ class Job:
         self.notify = notify
         self.generation: Generation | None = None  # once it was admitted; kept if preempted
         self.drafting = False  # the drafter knows its slot
-        self.cached_tokens = 0  # of the prompt, that were known from earlier requests
+        self.cached_tokens: int | None = None  # of the prompt, known when it was first admitted
         self.pieces: deque[Piece] = deque()  # not handed out yet
         self.done: Completion | None = None
         self._trace: list[Round] = []
@@ -92,7 +92,7 @@ class Job:
             self._trace,
             verifier=self.verifier,
             reason=reason,
-            cached_tokens=self.cached_tokens,
+            cached_tokens=self.cached_tokens or 0,
             error=error,
         )
 

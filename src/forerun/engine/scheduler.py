@@ -189,14 +189,15 @@ class Scheduler:
             g = new_generation(self._target, job.request, job.draws, pace)
             job.generation = g
         g.slot = self._target.open()
+        known = 0
         if self._prefixes is not None and g.prompt_scored:
             try:
                 known = self._prefixes.fetch(job.request.tenant, g.ids, g.slot)
             except CacheError:
                 self._target.close(g.slot)
                 raise
-            if not g.output:
-                job.cached_tokens = known
+        if job.cached_tokens is None:  # later it may know what it read itself
+            job.cached_tokens = known
 
     # ------------------------------------------------------------------ reading
 
