@@ -99,8 +99,8 @@ def test_keywords():
 def test_what_comes_back():
     done = Engine(forerun.TabularModel(lambda prefix: [0.5, 0.5], 2)).generate([0], max_tokens=3)
     assert sorted(vars(done)) == [
-        "cached_tokens", "choice", "error", "finish_reason", "logprobs", "prompt",
-        "prompt_logprobs", "seed", "text", "tokens", "trace", "verifier",
+        "admitted", "cached_tokens", "choice", "ended", "error", "finish_reason", "logprobs",
+        "prompt", "prompt_logprobs", "seed", "submitted", "text", "tokens", "trace", "verifier",
     ]  # fmt: skip
     assert sorted(done.usage) == ["completion_tokens", "prompt_tokens", "total_tokens"]
     assert isinstance(done, forerun.Completion)
@@ -108,7 +108,7 @@ def test_what_comes_back():
     assert isinstance(stream, forerun.Stream)
     piece = next(stream)
     assert isinstance(piece, forerun.Piece)
-    assert sorted(vars(piece)) == ["kinds", "logprobs", "parts", "round", "text", "tokens"]
+    assert sorted(vars(piece)) == ["at", "kinds", "logprobs", "parts", "round", "text", "tokens"]
 
 
 def test_typed():

@@ -322,3 +322,35 @@ def test_what_was_cancelled_keeps_its_text():
     with e.stream([4], stop="time after") as stream:
         shown = [next(stream).text for _ in range(6)]
     assert "".join(shown) == stream.done.text == "once u"
+
+
+# ------------------------------------------------------------------ when
+
+
+def test_pieces_and_completions_say_when():
+    """By the engine's clock, whenever somebody looks: a reader's delay is not in it."""
+    engine, now = Engine(target(), num_draft=0, max_batch=1), [100.0]
+    engine._scheduler.clock = lambda: now[0]
+    first = engine.submit([0], max_tokens=3, seed=1)
+    now[0] = 101.0
+    second = engine.submit([1], max_tokens=2, seed=2)
+    for _ in range(5):
+        now[0] += 10
+        engine.turn()
+    now[0] = 1000.0
+    assert [piece.at for piece in first.take()] == [111, 121, 131]
+    assert [piece.at for piece in second.take()] == [141, 151]
+    one, two = first.done, second.done
+    assert (one.submitted, one.admitted, one.ended) == (100, 111, 131)
+    assert (two.submitted, two.admitted, two.ended) == (101, 141, 151)
+
+
+def test_what_never_had_a_slot_was_never_admitted():
+    engine = Engine(target(), max_batch=1)
+    runs = engine.submit([0], max_tokens=3)
+    waits = engine.submit([0], max_tokens=3)
+    engine.turn()
+    waits.cancel()
+    assert runs.take()
+    assert waits.done.admitted is None
+    assert waits.done.submitted <= waits.done.ended

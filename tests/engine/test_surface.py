@@ -198,6 +198,18 @@ def test_more_than_may_wait_are_refused():
     assert e.generate([3], **OPTIONS).tokens == solo([3])
 
 
+def test_more_at_once_than_could_ever_be_taken():
+    """Not "later", on an idle engine too; as many as fit are taken, all of them."""
+    e = engine(max_batch=2, max_waiting=1)
+    said = "4 requests at once: this engine takes 3 at most, of which 2 run"
+    with pytest.raises(OptionError, match=said):
+        e.submit_choices([0], 4, **OPTIONS)
+    with pytest.raises(OptionError, match=said):
+        e.generate_batch([[0]] * 4, OPTIONS)
+    assert e.status().waiting == 0
+    assert len(e.generate_choices([0], 3, **OPTIONS)) == 3
+
+
 @pytest.mark.parametrize("most", [-1, 1.5, True, "8"])
 def test_max_waiting(most):
     with pytest.raises(OptionError, match="max_waiting must be a whole number of at least 0, or"):

@@ -290,7 +290,7 @@ class _SmallChunks(PromptPace):
 class _Job(Job):
     """A request that keeps no trace: times are no part of its state."""
 
-    def deliver(self, record: Round) -> None:
+    def deliver(self, record: Round, at: float) -> None:
         pass
 
 

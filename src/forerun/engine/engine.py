@@ -87,7 +87,8 @@ class Engine:
                 passes cost: they are measured before the first request that drafts, which takes a
                 second or two for each model, once per machine for models from files
     max_batch   most requests that share a round
-    max_waiting most requests that wait for a place in one; None: any number
+    max_waiting most requests that wait for a place in one; None: any number. Of a call's requests
+                all are taken, or none: more than max_batch + max_waiting never are
     prefix_memory   bytes of cached keys and values kept of texts that were read, so that what
                 another request has in common with them at its beginning need not be read again
     share_prefixes  whether that goes for requests of different tenants too: what is known is
@@ -339,10 +340,17 @@ class Engine:
         """All of them, or none."""
         if deadline is not None and not number(deadline) > 0:
             raise OptionError(f"deadline must be seconds above 0, or None, not {deadline!r}")
-        end = None if deadline is None else self._scheduler.clock() + deadline
+        now = self._scheduler.clock()
+        end = None if deadline is None else now + deadline
         with self._entry:
             self._check_open()
             if self.max_waiting is not None:
+                if len(requests) > (most := self.max_batch + self.max_waiting):
+                    raise OptionError(
+                        f"{len(requests)} requests at once: this engine takes {most} at most, of "
+                        f"which {self.max_batch} run (max_batch) and {self.max_waiting} wait "
+                        "(max_waiting)"
+                    )
                 waiting = self._scheduler.waiting + len(requests) - self._scheduler.free
                 if waiting > self.max_waiting:
                     raise OverloadedError(
@@ -355,6 +363,7 @@ class Engine:
                     number=next(self._numbers),
                     verifier=request.verifier,
                     deadline=end,
+                    submitted=now,
                     shared=shared,
                 )
                 for request in requests

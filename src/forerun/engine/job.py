@@ -28,6 +28,7 @@ class Job:
     number    rises with each arrival; the lowest goes first
     verifier  name of the one that was chosen, for a request that never begins
     deadline  the scheduler's clock at which it ends; None: never
+    submitted the scheduler's clock at which it came
     draws     its source of randomness; None: keyed by its seed
     shared    with the other choices of its prompt; None: there are none, or it has read it
     notify    called after each round that brought something, and at the end
@@ -40,6 +41,7 @@ class Job:
         number: int,
         verifier: str,
         deadline: float | None = None,
+        submitted: float = 0.0,
         draws: Draws | None = None,
         shared: SharedPrompt | None = None,
         notify: Callable[[], None] | None = None,
@@ -48,6 +50,8 @@ class Job:
         self.number = number
         self.verifier = verifier
         self.deadline = deadline
+        self.submitted = submitted
+        self.admitted: float | None = None  # when it first had a slot
         self.draws = draws
         self.shared = shared
         self.notify = notify
@@ -66,8 +70,8 @@ class Job:
         """Tokens of prompt and output so far."""
         return len(self.request.prompt) if self.generation is None else len(self.generation.ids)
 
-    def deliver(self, record: Round) -> None:
-        """What a round brought."""
+    def deliver(self, record: Round, at: float) -> None:
+        """What a round brought, at this time of the scheduler's clock."""
         self._trace.append(record)
         self._kinds += record.kinds
         parts = self._new_parts()
@@ -79,10 +83,11 @@ class Job:
                 parts=parts,
                 logprobs=record.logprobs,
                 round=record,
+                at=at,
             )
         )
 
-    def finish(self, reason: FinishReason, error: ForerunError | None = None) -> None:
+    def finish(self, reason: FinishReason, error: ForerunError | None, at: float) -> None:
         """It has ended; its slot is closed."""
         if self.generation is not None:
             self.generation.finish_reason, self.generation.error = reason, error
@@ -93,6 +98,9 @@ class Job:
             verifier=self.verifier,
             reason=reason,
             cached_tokens=self.cached_tokens or 0,
+            submitted=self.submitted,
+            admitted=self.admitted,
+            ended=at,
             error=error,
         )
 

@@ -75,6 +75,9 @@ class Completion:
     cached_tokens: int = 0  # of `prompt`, that were known from earlier requests and not read again
     logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None  # of `prompt`; first is None
+    submitted: float = 0.0  # seconds of the engine's clock: when it came,
+    admitted: float | None = None  # when it first had a slot; None: never,
+    ended: float = 0.0  # and when it ended
     error: ForerunError | None = None
 
     @cached_property
@@ -102,6 +105,7 @@ class Piece:
     parts: tuple[tuple[str, Kind], ...]  # `text`, split by the kind of the token that completed it
     logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
     round: Round
+    at: float  # seconds of the engine's clock (`time.monotonic`), at the end of the round
 
 
 def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
@@ -328,6 +332,9 @@ def completion(
     verifier: str,
     reason: FinishReason,
     cached_tokens: int,
+    submitted: float,
+    admitted: float | None,
+    ended: float,
     error: ForerunError | None,
 ) -> Completion:
     """What came of a request; no generation for one that never began."""
@@ -342,6 +349,9 @@ def completion(
         verifier=verifier,
         trace=tuple(trace),
         cached_tokens=cached_tokens,
+        submitted=submitted,
+        admitted=admitted,
+        ended=ended,
         logprobs=None if request.logprobs is None else () if g is None else tuple(g.found),
         prompt_logprobs=None if g is None or g.prompt_logprobs is None else (None, *g.prompt_found),
         error=error,

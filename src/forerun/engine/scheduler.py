@@ -196,6 +196,8 @@ class Scheduler:
             except CacheError:
                 self._target.close(g.slot)
                 raise
+        if job.admitted is None:
+            job.admitted = self.clock()
         if job.cached_tokens is None:  # later it may know what it read itself
             job.cached_tokens = known
 
@@ -271,10 +273,11 @@ class Scheduler:
                 continue
             except ForerunError as error:
                 return self._fail(error)
-            self._pace.decoded(self.clock() - began)
+            now = self.clock()
+            self._pace.decoded(now - began)
             for job, g in pairs(self._decoding):
                 if g.error is None:
-                    job.deliver(next(records))
+                    job.deliver(next(records), now)
                 if g.finish_reason is not None:
                     self._end(job, g.finish_reason, g.error)
                 elif job.notify is not None:
@@ -325,7 +328,7 @@ class Scheduler:
         if job.shared is not None:
             job.shared.leave()
             job.shared = None
-        job.finish(reason, error)
+        job.finish(reason, error, self.clock())
         self._notify(job)
         job.notify = None
 
