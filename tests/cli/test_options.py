@@ -35,7 +35,8 @@ SURFACE = {
     "chat": SHARED,
     "serve": {
         "--host", "--port", "--served-model-name", "--stream-pacing", "--default-max-tokens",
-        "--max-batch", "--max-waiting", "--max-body", "--timeout", "--api-key",
+        "--max-batch", "--max-waiting", "--max-body", "--timeout", "--api-key", "--metrics-key",
+        "--allowed-host",
         "--cors-origin", "--prefix-memory", "--share-prefixes", "--log-prompts", "-v --verbose",
         "--log-file",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",

@@ -248,3 +248,10 @@ def test_floats_survive_json(lively):
     entry = solo(seed=9, max_tokens=1, logprobs=1).logprobs[0]
     shown = lively.complete(seed=9, max_tokens=1, logprobs=1)
     assert json.loads(shown.body)["choices"][0]["logprobs"]["token_logprobs"] == [entry.logprob]
+
+
+def test_no_top_p_is_the_likeliest_token(lively):
+    assert (
+        lively.complete(top_p=0, max_tokens=20).json["choices"]
+        == lively.complete(temperature=0, max_tokens=20).json["choices"]
+    )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from collections import Counter
+from http.client import HTTPResponse
 
 import numpy as np
 import pytest
@@ -11,7 +14,11 @@ import pytest
 from engine.fakes import END, TOKENS
 from forerun import Engine
 from forerun.drafters import NgramDrafter
+from forerun.errors import GrammarError
 from forerun.models.tabular import TabularModel
+from forerun.server import service
+from forerun.text.grammar import Grammar
+from forerun.text.matcher import Matcher
 from server.fakes import MODEL, WIDE, texts
 
 
@@ -94,3 +101,56 @@ def test_formats_that_cannot_be_used(guided, wanted):
     found = guided.chat(response_format=wanted)
     assert found.status == 400
     assert found.error["message"]
+
+
+def test_a_grammar_that_fails_while_it_runs_is_the_clients(serve, monkeypatch):
+    def fail(self, path):
+        raise GrammarError("the regex grew too complex")
+
+    server = serve(Engine(babbling(), None))
+    monkeypatch.setattr(Matcher, "allowed", fail)
+    found = server.chat(response_format=KINDS["regex"])
+    assert found.status == 400
+    assert found.error["param"] == "response_format"
+
+
+def test_a_library_that_fails_at_a_grammar(serve, monkeypatch):
+    def fail(self, tokenizer):
+        raise RuntimeError("it fell over")
+
+    server = serve(Engine(babbling(), None))
+    monkeypatch.setattr(Grammar, "compile", fail)
+    found = server.chat(response_format=KINDS["regex"])
+    assert found.status == 400
+    assert found.error["param"] == "response_format"
+    assert server.chat(max_tokens=1).status == 200
+
+
+def test_grammars_that_take_long_hold_up_nobody(serve, monkeypatch):
+    """Neither other requests nor their own time limit; too many of them are told to come later."""
+    read, compiled = threading.Event(), Grammar.compile
+
+    def slow(self, tokenizer):
+        assert read.wait(60)
+        return compiled(self, tokenizer)
+
+    monkeypatch.setattr(Grammar, "compile", slow)
+    monkeypatch.setattr(service, "GRAMMARS_WAITING", 8)
+    engine = Engine(babbling(), None)
+    server = serve(engine, timeout=3)
+    body = {"prompt": "a", "max_tokens": 2, "response_format": KINDS["regex"]}
+    try:
+        held = [server.opened("/v1/completions", body) for _ in range(14)]
+        answers = [HTTPResponse(sock) for sock in held]
+        assert server.complete(max_tokens=1).status == 200
+        for answer in answers:
+            answer.begin()
+        statuses = Counter(answer.status for answer in answers)
+        assert statuses == {408: 10, 429: 4}
+    finally:
+        read.set()
+    for answer, sock in zip(answers, held):
+        answer.close()
+        sock.close()
+    server.idle()
+    assert server.complete(max_tokens=2, response_format=KINDS["regex"]).status == 200

@@ -9,7 +9,7 @@ import pytest
 
 from forerun import Engine
 from forerun.errors import OptionError
-from forerun.server import ServerConfig, security
+from forerun.server import Server, ServerConfig, security
 from server.fakes import JSON, MODEL, lively_model
 
 KEYS = ("first-key", "second-key")
@@ -118,3 +118,42 @@ def test_no_origin_is_let_in_unasked(lively):
 def test_settings_that_make_no_sense(config):
     with pytest.raises(OptionError):
         ServerConfig(**{"models": (MODEL,), **config})
+
+
+def test_metrics_have_keys_of_their_own(serve):
+    """What they count moves with each round of everybody's."""
+    closed = serve(Engine(lively_model(), None), api_keys=KEYS)
+    assert closed.ask("/metrics", headers=bearer(KEYS[0])).status == 401
+    server = serve(Engine(lively_model(), None), api_keys=KEYS, metrics_keys=("watcher",))
+    assert server.ask("/metrics", headers=bearer("watcher")).status == 200
+    assert server.ask("/metrics", headers=bearer(KEYS[0])).status == 401
+    assert server.ask("/v1/models", headers=bearer("watcher")).status == 401
+    alone = serve(Engine(lively_model(), None), metrics_keys=("watcher",))
+    assert alone.ask("/metrics").status == 401
+    assert alone.ask("/v1/models").status == 200
+
+
+def test_pages_that_lead_their_name_to_this_machine(serve, lively):
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+        found = lively.ask("/v1/models", headers={"host": host})
+        assert found.status == 400
+        assert found.headers["x-request-id"]
+    for host in ("localhost:8000", "LOCALHOST", "127.0.0.1", "[::1]:5", "[::1]"):
+        assert lively.ask("/v1/models", headers={"host": host}).status == 200
+    named = serve(Engine(lively_model(), None), hosts=("box.example",))
+    assert named.ask("/v1/models", headers={"host": "box.example:80"}).status == 200
+    assert named.ask("/v1/models").status == 400
+
+
+def test_an_open_server_says_so(caplog):
+    for host, keys, said in (
+        ("0.0.0.0", (), True),
+        ("0.0.0.0", KEYS, False),
+        ("127.0.0.1", (), False),
+    ):
+        caplog.clear()
+        engine = Engine(lively_model(), None)
+        server = Server(engine, ServerConfig(models=(MODEL,), api_keys=keys), host=host, port=0)
+        server.socket.close()
+        engine.close()
+        assert any(record.message == "open_to_all" for record in caplog.records) == said

@@ -28,7 +28,7 @@ def test_a_body_whose_length_is_not_told(serve):
     where = urlsplit(server.url)
     with socket.create_connection((where.hostname, where.port), timeout=20) as sock:
         sock.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            b"POST /v1/completions HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n"
             b"transfer-encoding: chunked\r\n\r\n"
         )
         for _ in range(4):
@@ -44,7 +44,7 @@ def test_a_body_that_does_not_come(serve):
     where = urlsplit(server.url)
     with socket.create_connection((where.hostname, where.port), timeout=20) as sock:
         sock.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n"
+            b"POST /v1/completions HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 100\r\n"
             b"content-type: application/json\r\n\r\n{"
         )
         found = http.client.HTTPResponse(sock)
@@ -58,6 +58,7 @@ def test_an_answer_that_takes_too_long(serve):
     found = server.complete([4], max_tokens=5000)
     assert found.status == 408
     assert "0.3 s" in found.error["message"]
+    assert found.headers["x-should-retry"] == "false"  # it would be as late again
     server.idle()
     streamed = server.complete([4], max_tokens=5000, stream=True)
     assert streamed.status == 200
@@ -93,3 +94,13 @@ def test_a_reader_that_does_not_read_is_dropped(serve, caplog):
         rest += data
     assert b"[DONE]" not in rest  # it was not whole
     sock.close()
+
+
+def test_logprobs_of_bounded_number(serve):
+    server = serve(Engine(lively_model(), None), max_logprobs=60)
+    assert server.complete(max_tokens=10, logprobs=5).status == 200
+    for fields in ({"logprobs": 6}, {"logprobs": 5, "n": 2}):
+        found = server.complete(max_tokens=10, **fields)
+        assert found.status == 400
+        assert "60" in found.error["message"]
+    assert server.chat(max_tokens=10, logprobs=True, top_logprobs=6).status == 400

@@ -150,7 +150,8 @@ def test_a_server_that_was_killed_leaves_nothing_to_repair(tmp_path):
 
             held = socket.create_connection(("127.0.0.1", port))
             held.sendall(
-                b"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+                b"POST /v1/completions HTTP/1.1\r\nhost: [::1]\r\n"
+                b"content-type: application/json\r\n"
                 b'content-length: 51\r\n\r\n{"prompt": "hello", "max_tokens": 900, "stream": 1}'
             )
         finally:

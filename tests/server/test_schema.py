@@ -73,7 +73,7 @@ def test_what_is_documented(lively):
     for path in ("/v1/completions", "/v1/chat/completions"):
         responses = paths[path]["post"]["responses"]
         assert sorted(responses) == [
-            "200", "400", "401", "404", "408", "413", "429", "500", "503",
+            "200", "400", "401", "404", "405", "408", "413", "429", "500", "503",
         ]  # fmt: skip
         assert sorted(responses["200"]["content"]) == ["application/json", "text/event-stream"]
     fields = schema["components"]["schemas"]["ChatRequest"]["properties"]

@@ -71,6 +71,16 @@ def serve(
         f"Who may ask. Repeatable. {KEY} in the environment does the same, unseen by other "
         "users of the machine; keys are separated by commas there. \\[default: everybody]",
     )] = None,
+    metrics_key: Annotated[list[str] | None, _option(
+        _SAFETY, "--metrics-key", "KEY",
+        "Who may see /metrics. Repeatable. \\[default: everybody, or nobody if there are API keys: "
+        "counters tell one client what another's drafts came to]",
+    )] = None,
+    allowed_host: Annotated[list[str] | None, _option(
+        _SAFETY, "--allowed-host", "NAME",
+        "Names the server answers to, or *. Repeatable. "
+        "\\[default: on 127.0.0.1 those of the machine itself, else any]",
+    )] = None,
     share_prefixes: Annotated[bool, _option(
         _SAFETY, "--share-prefixes", "",
         "Share what was read between keys, too: times then tell one what another asked.",
@@ -119,6 +129,8 @@ def serve(
     config = ServerConfig(
         models=tuple(served_model_name or [_name(settings.model)]),
         api_keys=tuple(api_key or []) + _keys_of_environment(),
+        metrics_keys=tuple(metrics_key or []),
+        hosts=tuple(allowed_host or []),
         cors_origins=tuple(cors_origin or []),
         max_body=parse_size("--max-body", max_body),
         timeout=timeout,
@@ -136,12 +148,12 @@ def serve(
     predicted = settings.predicted_text()
     with TraceFile(None) as trace:
         session = Session(settings, Screen(), trace, predicted, **engine)
+    if session.engine.drafter is not None:
+        session.engine.costs()  # now, not in the middle of the first requests
     level = logging.DEBUG if verbose else logging.INFO
     with logging_lines(log_file, texts=log_prompts, level=level):
         server = Server(session.engine, config, host=host, port=port)
         server.run()
-    if server.force_exit:
-        raise typer.Exit(1)
 
 
 serve = command(serve, only=(MODEL, DRAFTING))

@@ -8,6 +8,7 @@ behind is cancelled.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,9 @@ from forerun.engine import Completion, Engine, Piece, Prompt, Stream
 from forerun.errors import ForerunError
 from forerun.server.errors import ApiError, failure, refusal
 from forerun.server.metrics import Metrics
+from forerun.server.workers import Workers
+
+log = logging.getLogger("forerun.server")
 
 T = TypeVar("T")
 
@@ -35,9 +39,19 @@ class Answers:
     choice that ends in an error.
     """
 
-    def __init__(self, engine: Engine, metrics: Metrics, *, tenant: str, timeout: float) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        metrics: Metrics,
+        *,
+        tenant: str,
+        timeout: float,
+        workers: Workers | None = None,
+    ) -> None:
         self._engine, self._metrics = engine, metrics
         self._tenant, self._timeout = tenant, timeout
+        self._end = time.monotonic() + timeout
+        self._workers = Workers(1, 1) if workers is None else workers
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._left = False
@@ -46,32 +60,55 @@ class Answers:
     async def submit(
         self, prompts: Sequence[Prompt], n: int, options: dict[str, Any], fields: Sequence[str]
     ) -> None:
-        """Check and queue all of them, or none. Texts are read by a thread, not by the loop."""
-        work = asyncio.ensure_future(
-            in_thread(self._submit, prompts, n, dict(options, deadline=self._timeout))
-        )
+        """Check and queue all of them, or none. Texts are read by a thread, not by the loop, and
+        grammars by those of `workers`. Reading is not waited for beyond the time limit, nor by a
+        client that has left: what it then still brings is cancelled."""
+        guided = options.get("grammar") is not None
+
+        def read() -> None:
+            self._submit(prompts, n, options)
+
+        work = asyncio.ensure_future(self._workers.run(read) if guided else in_thread(read))
         try:
-            await asyncio.shield(work)
+            async with asyncio.timeout_at(self._loop.time() + self._end - time.monotonic()):
+                await asyncio.shield(work)
+        except TimeoutError:
+            raise self._late() from None
         except ForerunError as error:
-            self.cancel()
             raise refusal(error, fields) from error
-        except asyncio.CancelledError:
-            self._left = True  # nobody waits for the answer any more
-            with suppress(Exception):
-                await work
-            self.cancel()
-            raise
-        except BaseException:
-            self.cancel()
-            raise
+        except Exception as error:
+            if not guided:
+                raise
+            log.exception("grammar_failed")
+            raise ApiError(
+                400, "response_format cannot be used: the grammar's library failed at it",
+                param="response_format",
+            ) from error  # fmt: skip
+        finally:
+            if not (work.done() and not work.cancelled() and work.exception() is None):
+                self.cancel()
+                work.add_done_callback(self._abandoned)
 
     def _submit(self, prompts: Sequence[Prompt], n: int, options: dict[str, Any]) -> None:
         for prompt in prompts:
-            if self._left:
+            left = self._end - time.monotonic()
+            if self._left or left <= 0:
                 return
             self.streams += self._engine.submit_choices(
-                prompt, n, listener=self._listen, tenant=self._tenant, **options
+                prompt, n, listener=self._listen, tenant=self._tenant, deadline=left, **options
             )
+
+    def _abandoned(self, work: asyncio.Future[None]) -> None:
+        """What was still read when nobody waited for it any more."""
+        if not work.cancelled():
+            work.exception()  # looked at: it interests nobody
+        self.cancel()
+
+    def _late(self) -> ApiError:
+        """OpenAI's clients repeat a 408 of themselves; the same request would be as late again."""
+        error = ApiError(408, f"the time limit of {self._timeout:g} s is over")
+        error.headers["x-should-retry"] = "false"
+        return error
 
     def _listen(self, stream: Stream) -> None:
         """In the engine's thread."""
@@ -97,8 +134,14 @@ class Answers:
                     if done.error is not None:
                         raise failure(done.error) from done.error
                     if done.finish_reason == "cancelled":
-                        raise ApiError(408, f"the time limit of {self._timeout:g} s is over")
+                        raise self._ended()
                     yield number, done
+
+    def _ended(self) -> ApiError:
+        """Why the engine cancelled a choice: it closes, or time was up."""
+        if time.monotonic() < self._end - 0.05:
+            return ApiError(503, "this server is going down")
+        return self._late()
 
     async def finished(self) -> list[Completion]:
         """All choices, in order."""

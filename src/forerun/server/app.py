@@ -21,6 +21,7 @@ from forerun.server.completions import CompletionEndpoint
 from forerun.server.config import ServerConfig
 from forerun.server.errors import ApiError, ErrorBody, refusal
 from forerun.server.failures import Failures
+from forerun.server.hosts import Hosts
 from forerun.server.limits import BodyLimit
 from forerun.server.logs import AccessLog
 from forerun.server.metrics import CONTENT_TYPE
@@ -51,6 +52,7 @@ _WHY = {
     400: "The request cannot be used, and why",
     401: "No valid API key",
     404: "No such model",
+    405: "The path takes another method",
     408: "The request took too long to arrive, or to answer",
     413: "The body is too large",
     429: "Too many requests wait; Retry-After says when to come again",
@@ -70,8 +72,8 @@ def _streams(model: type) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model, "content": content, "description": "An answer, or a stream"}}
 
 
-ANYWHERE = (401, 408, 413, 500)
-ASKED = (400, 404, *ANYWHERE)
+ANYWHERE = (400, 401, 405, 408, 413, 500)
+ASKED = (404, *ANYWHERE)
 ANSWERED = (*ASKED, 429, 503)
 
 
@@ -106,12 +108,13 @@ def create_app(engine: Engine, config: ServerConfig) -> FastAPI:
     _add_handlers(app)
     app.add_middleware(Failures)
     app.add_middleware(BodyLimit, most=config.max_body, seconds=config.body_timeout)
-    app.add_middleware(Keys, keys=config.api_keys)
+    app.add_middleware(Keys, keys=config.api_keys, metrics=config.metrics_keys)
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=config.cors_origins, allow_methods=["GET", "POST"],
             allow_headers=["*"], expose_headers=["x-request-id", "retry-after"],
         )  # fmt: skip
+    app.add_middleware(Hosts, hosts=config.hosts)
     app.add_middleware(AccessLog, metrics=service.metrics, texts=config.log_prompts, paths=paths)
     return app
 
@@ -222,7 +225,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
         return card(service.named(model))
 
     @app.get("/health", responses={503: {"model": Health, "description": "Going down"},
-                                   **_errors(408, 413, 500)})  # fmt: skip
+                                   **_errors(400, 405, 408, 413, 500)})  # fmt: skip
     async def health(response: Response) -> Health:
         """Whether the server takes requests. Needs no key."""
         response.status_code = 503 if service.draining else 200

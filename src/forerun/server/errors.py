@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from forerun.errors import EngineClosedError, ForerunError, OverloadedError
+from forerun.errors import EngineClosedError, ForerunError, GrammarError, OverloadedError
 
 
 class ErrorDetail(BaseModel):
@@ -28,10 +28,9 @@ class ErrorBody(BaseModel):
 
 
 _KINDS = {
-    401: ("authentication_error", "invalid_api_key"),
-    404: ("not_found_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
     408: ("timeout_error", "timeout"),
-    429: ("rate_limit_error", "overloaded"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
 }
 
 
@@ -79,7 +78,9 @@ def refusal(error: ForerunError, fields: Sequence[str] = ()) -> ApiError:
 
 
 def failure(error: BaseException | None) -> ApiError:
-    """Of a request that ended while it ran."""
+    """Of a request that ended while it ran. Its grammar is its own fault."""
+    if isinstance(error, GrammarError):
+        return ApiError(400, str(error), param="response_format")
     if isinstance(error, ForerunError):
         return ApiError(500, str(error))
     return ApiError(500, "the server failed at this request")

@@ -23,6 +23,8 @@ def engine_options(request: Sampling) -> dict[str, Any]:
     options: dict[str, Any] = {name: getattr(request, name) for name in _ALIKE}
     if request.top_k is not None:
         options["top_k"] = max(request.top_k, 0)  # −1 is off too, as elsewhere
+    if request.top_p == 0:  # OpenAI takes it: the likeliest token alone
+        options |= {"top_p": None, "top_k": 1}
     if request.seed is not None:
         options["seed"] = request.seed % 2**64
     if request.stop:

@@ -1,13 +1,15 @@
 """Sockets and signals: the first SIGTERM or SIGINT drains, the second ends at once.
 
 Draining: no new connections, those that are answered are answered to their end (`timeout` bounds
-that), then the engine closes. On the second signal nothing is waited for.
+that), then the engine closes. On the second signal nothing is waited for, threads neither.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import socket
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -16,6 +18,7 @@ from forerun.engine import Engine
 from forerun.errors import OptionError
 from forerun.server.app import create_app
 from forerun.server.config import ServerConfig
+from forerun.server.hosts import LOOPBACK, loopback
 
 log = logging.getLogger("forerun.server")
 
@@ -30,6 +33,10 @@ class Server(uvicorn.Server):
     def __init__(
         self, engine: Engine, config: ServerConfig, *, host: str = "127.0.0.1", port: int = 8000
     ) -> None:
+        if loopback(host) and not config.hosts:
+            config = replace(config, hosts=(*LOOPBACK, host))
+        if not loopback(host) and not config.api_keys:
+            log.warning("open_to_all", extra={"fields": {"host": host, "give": "--api-key"}})
         app = create_app(engine, config)
         self._service = app.state.service
         super().__init__(
@@ -64,11 +71,11 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signals end here: they are not raised again when all is done, as uvicorn would."""
         if self.should_exit:
-            self.force_exit = True
-        else:
-            self.should_exit = True
-            self._service.draining = True
-        log.info("ending" if self.force_exit else "draining", extra={"fields": {"signal": sig}})
+            log.info("ending", extra={"fields": {"signal": sig}})
+            os._exit(1)  # the interpreter's own end would wait for threads that are at work
+        self.should_exit = True
+        self._service.draining = True
+        log.info("draining", extra={"fields": {"signal": sig}})
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -31,9 +31,11 @@ from forerun.server.metrics import Metrics
 from forerun.server.replies import json_response
 from forerun.server.requests import Sampling
 from forerun.server.responses import Reply
+from forerun.server.workers import Workers
 from forerun.text.tokenizer import Tokenizer
 
 VERSION = version("forerun")
+GRAMMARS, GRAMMARS_WAITING = 2, 64  # read at once, and behind those
 LEFT = 499  # nginx's status for a client that closed the connection; nobody sees it but the log
 
 
@@ -83,6 +85,7 @@ class Service:
         self.created = int(time.time())
         tokens = range(self.tokenizer.vocab_size)
         self._longest = max(len(self.tokenizer.token_bytes(token)) for token in tokens)
+        self._workers = Workers(GRAMMARS, GRAMMARS_WAITING)
         self.draining = False
 
     def named(self, model: str | None) -> str:
@@ -110,12 +113,15 @@ class Service:
                 400, f"{len(prompts)} prompts times n = {n} are more than the "
                 f"{self.config.max_choices} choices a request may have here", param="n",
             )  # fmt: skip
+        self._check_places(len(prompts) * n)
         self._check_length(prompts)
+        self._check_logprobs(endpoint, len(prompts) * n)
         answers = Answers(
             self.engine,
             self.metrics,
             tenant=state.get("tenant", ""),
             timeout=self.config.timeout,
+            workers=self._workers,
         )
         fields = tuple(type(body).model_fields)
         left, _ = await unless_left(
@@ -133,6 +139,31 @@ class Service:
         if self.config.log_prompts:
             state["texts"] = [done.text for done in choices]
         return json_response(await in_thread(lambda: endpoint.reply(head, choices).to_json()))
+
+    def _check_places(self, choices: int) -> None:
+        """Refuse what would be too much for an idle server, too."""
+        engine = self.engine
+        if engine.max_waiting is not None and choices > engine.max_batch + engine.max_waiting:
+            raise ApiError(
+                400, f"{choices} choices are more than can ever run and wait here: "
+                f"{engine.max_batch} and {engine.max_waiting}", param="n",
+            )  # fmt: skip
+
+    def _check_logprobs(self, endpoint: Endpoint, choices: int) -> None:
+        """Refuse what would make an answer of hundreds of megabytes."""
+        if endpoint.top is None:
+            return
+        tokens = endpoint.options["max_tokens"]
+        context = self.engine.target.context
+        if context is not None:
+            tokens = context if getattr(endpoint.body, "echo", None) else min(tokens, context)
+        entries = choices * tokens * (1 + endpoint.top)
+        if entries > self.config.max_logprobs:
+            raise ApiError(
+                400, f"{choices} choices of {tokens} tokens with {endpoint.top} likeliest ones "
+                f"each are {entries} log-probabilities; an answer may have "
+                f"{self.config.max_logprobs}", param="max_tokens",
+            )  # fmt: skip
 
     def _check_length(self, prompts: Sequence[Prompt]) -> None:
         """Refuse what no tokens of the context could hold, before time is spent on reading it."""
