@@ -146,7 +146,8 @@ def test_grammars_that_take_long_hold_up_nobody(serve, monkeypatch):
         for answer in answers:
             answer.begin()
         statuses = Counter(answer.status for answer in answers)
-        assert statuses == {408: 10, 429: 4}
+        assert set(statuses) == {408, 429}
+        assert 8 <= statuses[408] <= 10  # two are read, or not taken up yet
     finally:
         read.set()
     for answer, sock in zip(answers, held):
