@@ -66,7 +66,7 @@ def expected(next_law, params, prompt, limit):
         if all(l == -math.inf or i in held | params.banned for i, l in enumerate(logits)):
             return None
         history = History((*prompt, *output), len(prompt))
-        for token, share in enumerate(reference(logits, params, history)):
+        for token, share in enumerate(reference(logits, params, history, [True] * len(p))):
             if share > 0:
                 longer = (*output, token)
                 ended = token in params.end_ids or len(prompt) + len(longer) >= limit
