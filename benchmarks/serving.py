@@ -177,7 +177,15 @@ def main() -> None:
 
     port = free_port()
     command = [sys.executable, "-m", "forerun", "serve", "-m", args.model, "--port", str(port)]
-    command += ["--max-batch", str(most), "-t", str(args.threads), "--drafter"]
+    command += [
+        "--served-model-name",
+        "any",
+        "--max-batch",
+        str(most),
+        "-t",
+        str(args.threads),
+        "--drafter",
+    ]
     command += (
         ["suffix+model", "--draft-model", args.draft_model] if args.draft_model else ["suffix"]
     )
