@@ -71,3 +71,14 @@ def test_each_app_counts_for_itself(serve):
     servers[0].complete(max_tokens=1)
     counts = [samples(server)["forerun_generation_tokens_total", ()] for server in servers]
     assert counts == [1, 0]
+
+
+def test_who_leaves_is_counted(serve):
+    engine = Engine(lively_model(0.01), None)
+    server = serve(engine)
+    sock = server.opened("/v1/completions", {"prompt": "a", "max_tokens": 3000, "stream": True})
+    until(lambda: engine.status().running)
+    assert sock.recv(10)
+    sock.close()
+    key = ("forerun_requests_finished_total", (("finish_reason", "cancelled"),))
+    until(lambda: samples(server).get(key) == 1)

@@ -119,23 +119,27 @@ class Answers:
         """Pieces as they come; each choice ends with its `Completion`."""
         watches = [self._metrics.watch() for _ in self.streams]
         running = dict(enumerate(self.streams))
-        while running:
-            await self._changed.wait()
-            self._changed.clear()
-            now = time.perf_counter()
-            for number, stream in list(running.items()):
-                done = stream.done  # before its pieces are taken: then none is left behind it
-                for piece in stream.take():
-                    watches[number].piece(piece, now)
-                    yield number, piece
-                if done is not None:
-                    del running[number]
-                    watches[number].end(done)
-                    if done.error is not None:
-                        raise failure(done.error) from done.error
-                    if done.finish_reason == "cancelled":
-                        raise self._ended()
-                    yield number, done
+        try:
+            while running:
+                await self._changed.wait()
+                self._changed.clear()
+                now = time.perf_counter()
+                for number, stream in list(running.items()):
+                    done = stream.done  # before its pieces are taken: then none is left behind it
+                    for piece in stream.take():
+                        watches[number].piece(piece, now)
+                        yield number, piece
+                    if done is not None:
+                        del running[number]
+                        watches[number].end(done)
+                        if done.error is not None:
+                            raise failure(done.error) from done.error
+                        if done.finish_reason == "cancelled":
+                            raise self._ended()
+                        yield number, done
+        finally:
+            for number in running:  # nobody waits for these any more
+                watches[number].left()
 
     def _ended(self) -> ApiError:
         """Why the engine cancelled a choice: it closes, or time was up."""

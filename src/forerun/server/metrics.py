@@ -126,3 +126,7 @@ class Watch:
         self._metrics._prompt.inc(len(done.prompt))
         self._metrics._ended.labels(done.finish_reason).inc()
         self._metrics._whole.observe(time.perf_counter() - self._begun)
+
+    def left(self) -> None:
+        """Its client went, or another choice of it failed."""
+        self._metrics._ended.labels("cancelled").inc()
