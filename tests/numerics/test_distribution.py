@@ -20,7 +20,7 @@ NONE = History((), 0)
 
 def held_back(params, history, allowed):
     """End tokens that min-tokens forbids: none where the grammar leaves nothing else."""
-    ends = params.eos if history.output_length < params.min_tokens else frozenset()
+    ends = params.end_ids if history.output_length < params.min_tokens else frozenset()
     return ends if set(np.flatnonzero(allowed)) - ends else frozenset()
 
 
