@@ -35,8 +35,6 @@ class Server(uvicorn.Server):
     ) -> None:
         if loopback(host) and not config.hosts:
             config = replace(config, hosts=(*LOOPBACK, host))
-        if not loopback(host) and not config.api_keys:
-            log.warning("open_to_all", extra={"fields": {"host": host, "give": "--api-key"}})
         app = create_app(engine, config)
         self._service = app.state.service
         super().__init__(
@@ -58,6 +56,8 @@ class Server(uvicorn.Server):
         address = self.socket.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         self.url = f"http://{shown}:{address[1]}"
+        if not loopback(host) and not config.api_keys:
+            log.warning("open_to_all", extra={"fields": {"host": host, "give": "--api-key"}})
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         log.info("serving", extra={"fields": {"url": self.url}})
