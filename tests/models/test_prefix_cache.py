@@ -278,24 +278,27 @@ class Naive:
         common = [
             (prefix_cache.shared(text, ids[:-1]), text) for t, text in self.used if t == tenant
         ]
-        count, text = max(common, default=(0, ()))
+        count, _ = max(common, default=(0, ()))
         if count:
-            self.use(tenant, self.page_of(tenant, text[:count]))
+            self.use(tenant, self.page_of(tenant, ids[:-1], count))
         return count
 
-    def page_of(self, tenant, text):
-        """The text up to the end of the page that `text` ends in."""
-        return next(
+    def page_of(self, tenant, text, count):
+        """The text up to the end of the page that holds its first `count` tokens, and no page more:
+        of several the last before `text` in order, or else the first behind it."""
+        found = [
             other for t, other in self.used
-            if t == tenant and other[: len(text)] == text
-            and (len(other) - 1) // self.page == (len(text) - 1) // self.page
-        )  # fmt: skip
+            if t == tenant and other[:count] == text[:count]
+            and (len(other) - 1) // self.page == (count - 1) // self.page
+        ]  # fmt: skip
+        whole = text[: ((count - 1) // self.page + 1) * self.page]
+        return max((other for other in found if other < whole), default=min(found))
 
     def store(self, tenant, text):
         for start in range(0, len(text), self.page):
             end = min(start + self.page, len(text))
             if any(t == tenant and o[:end] == text[:end] for t, o in self.used):
-                self.use(tenant, self.page_of(tenant, text[:end]))
+                self.use(tenant, self.page_of(tenant, text, end))
                 continue
             if TOKEN_BYTES * end > self.limit:
                 return
