@@ -178,6 +178,8 @@ def main() -> None:
     port = free_port()
     command = [sys.executable, "-m", "forerun", "serve", "-m", args.model, "--port", str(port)]
     command += [
+        "--prefix-memory",
+        "0",  # both ways of asking it get the same prompts
         "--served-model-name",
         "any",
         "--max-batch",
