@@ -183,7 +183,7 @@ def exact_law(
             target, guesser, ids, settings, index=index, verifier=verifier, num_draft=num_draft
         )
         draws = EnumeratedDraws(tape)
-        jobs.append(_Job(request, number=index, verifier=request.verifier, draws=draws))
+        jobs.append(_Job(request, number=index, draws=draws))
         coming.append((turn, jobs[-1]))
     coming.sort(key=lambda each: each[0])
     for number, (_, job) in enumerate(coming):

@@ -361,7 +361,6 @@ class Engine:
                 Job(
                     request,
                     number=next(self._numbers),
-                    verifier=request.verifier,
                     deadline=end,
                     submitted=now,
                     shared=shared,

@@ -26,7 +26,6 @@ class Job:
 
     request   checked
     number    rises with each arrival; the lowest goes first
-    verifier  name of the one that was chosen, for a request that never begins
     deadline  the scheduler's clock at which it ends; None: never
     submitted the scheduler's clock at which it came
     draws     its source of randomness; None: keyed by its seed
@@ -39,7 +38,6 @@ class Job:
         request: Request,
         *,
         number: int,
-        verifier: str,
         deadline: float | None = None,
         submitted: float = 0.0,
         draws: Draws | None = None,
@@ -48,7 +46,6 @@ class Job:
     ) -> None:
         self.request = request
         self.number = number
-        self.verifier = verifier
         self.deadline = deadline
         self.submitted = submitted
         self.admitted: float | None = None  # when it first had a slot
@@ -95,7 +92,6 @@ class Job:
             self.request,
             self.generation,
             self._trace,
-            verifier=self.verifier,
             reason=reason,
             cached_tokens=self.cached_tokens or 0,
             submitted=self.submitted,
