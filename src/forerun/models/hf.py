@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forerun.errors import CacheError, MissingExtraError, OptionError
+from forerun.errors import MissingExtraError, OptionError
 from forerun.models.base import (
     Abilities,
     Pages,
@@ -183,14 +183,7 @@ class HFModel:
         return self._cache.bytes
 
     def open(self) -> int:
-        slot = self._slots.free()
-        self._slots.open(slot)
-        try:
-            self._reserve({slot: 1})
-        except CacheError:
-            self._slots.close(slot)
-            raise
-        return slot
+        return self._slots.open(self._reserve)
 
     @torch.inference_mode()
     def _reserve(self, wanted: Mapping[int, int]) -> None:

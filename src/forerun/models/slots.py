@@ -1,6 +1,6 @@
 """Which slots are open, how long each is, and its last step: what backends with caches keep alike.
 
-    slots.open(slots.free())                    slots.check(step, context, vocabulary)
+    slot = slots.open(reserve)                  slots.check(step, context, vocabulary)
     slots.record(step)                          the pass went well
     before = slots.before(slot, length, path)   keep is possible; move what `path` says, then
     slots.settle(slot, length)
@@ -11,7 +11,7 @@ What this module does not know: where keys and values lie, and what they take.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from forerun.errors import CacheError
 from forerun.models.base import Step, check_saved, check_step, checked_path
@@ -30,12 +30,17 @@ class Slots:
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def free(self) -> int:
-        """The lowest number that is not open."""
-        return next(i for i in range(len(self._lengths) + 1) if i not in self._lengths)
-
-    def open(self, slot: int) -> None:
+    def open(self, reserve: Callable[[Mapping[int, int]], None]) -> int:
+        """The lowest number that was not open, for which `reserve` has room for a token; what it
+        raises leaves the slot closed."""
+        slot = next(i for i in range(len(self._lengths) + 1) if i not in self._lengths)
         self._lengths[slot] = 0
+        try:
+            reserve({slot: 1})
+        except CacheError:
+            self.close(slot)
+            raise
+        return slot
 
     def close(self, slot: int) -> None:
         self.length(slot)

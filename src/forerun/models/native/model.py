@@ -160,14 +160,7 @@ class NativeModel:
         return self._runner.bytes_per_cell * sum(map(self._runner.cells, self._slots))
 
     def open(self) -> int:
-        slot = self._slots.free()
-        self._slots.open(slot)
-        try:
-            self._reserve({slot: 1})
-        except CacheError:
-            self._slots.close(slot)
-            raise
-        return slot
+        return self._slots.open(self._reserve)
 
     def close(self, slot: int) -> None:
         self._slots.close(slot)
