@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from pydantic.json_schema import models_json_schema
@@ -27,10 +27,10 @@ from forerun.server.logs import AccessLog
 from forerun.server.metrics import CONTENT_TYPE
 from forerun.server.replies import error_response, json_response
 from forerun.server.requests import (
-    Body,
     ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
+    Sampling,
     TokenizeRequest,
 )
 from forerun.server.responses import (
@@ -47,6 +47,8 @@ from forerun.server.security import Keys
 from forerun.server.service import VERSION, Service
 
 log = logging.getLogger("forerun.server")
+
+S = TypeVar("S", bound=Sampling)
 
 _WHY = {
     400: "The request cannot be used, and why",
@@ -130,9 +132,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     )
     async def completions(http: Request) -> Response:
         """Continue a text, token ids, or several of either."""
-        body = await read(http, CompletionRequest)
-        note(http, body)
-        body.check_supported()
+        body = await taken(http, CompletionRequest)
         endpoint = CompletionEndpoint(body, service.tokenizer, target.eos)
         return await service.answer(http, endpoint, "cmpl")
 
@@ -144,18 +144,19 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     )
     async def chat(http: Request) -> Response:
         """Answer a conversation. A stream's events are `ChatChunk`s."""
-        body = await read(http, ChatRequest)
-        note(http, body)
-        body.check_supported()
+        body = await taken(http, ChatRequest)
         endpoint = ChatEndpoint(body, service.tokenizer, config.default_max_tokens)
         return await service.answer(http, endpoint, "chatcmpl")
 
-    def note(http: Request, body: Body) -> None:
-        """For the log."""
+    async def taken(http: Request, model: type[S]) -> S:
+        """The body, noted for the log. ApiError for what is not supported."""
+        body = await read(http, model)
         if body.unknown:
             http.scope["state"]["unknown"] = [name[:40] for name in body.unknown[:16]]
         if config.log_prompts:
             http.scope["state"]["request"] = body.model_dump(exclude_unset=True)
+        body.check_supported()
+        return body
 
 
 def _add_tokens(app: FastAPI, service: Service) -> None:
