@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from certify.tables import table
+from forerun import Engine
 from forerun.drafters import (
     DrafterTraits,
     HybridDrafter,
@@ -194,3 +195,19 @@ def consistent(done: Any) -> None:
         "completion_tokens": len(done.tokens),
         "total_tokens": len(done.prompt) + len(done.tokens),
     }
+
+
+OPTIONS = {"seed": 5, "max_tokens": 30}
+PROMPT = [0, 1, 2]
+
+
+def engine(**options: Any) -> Engine:
+    return Engine(target(), ModelDrafter(draft()), **options)
+
+
+def solo(prompt: Sequence[int] = PROMPT, **options: Any) -> tuple[int, ...]:
+    return engine().generate(prompt, **{**OPTIONS, **options}).tokens
+
+
+def delivered(pieces: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(token for piece in pieces for token in piece.tokens)

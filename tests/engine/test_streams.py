@@ -14,22 +14,22 @@ from forerun.errors import CacheError, OptionError
 from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS
 
-from .fakes import NONE_OPEN, V, consistent, draft, letters, open_slots, target, within, writes
-
-OPTIONS = {"seed": 5, "max_tokens": 30}
-PROMPT = [0, 1, 2]
-
-
-def engine(**options):
-    return Engine(target(), ModelDrafter(draft()), **options)
-
-
-def solo(prompt=PROMPT, **options):
-    return engine().generate(prompt, **{**OPTIONS, **options}).tokens
-
-
-def delivered(pieces):
-    return tuple(token for piece in pieces for token in piece.tokens)
+from .fakes import (
+    NONE_OPEN,
+    OPTIONS,
+    PROMPT,
+    V,
+    consistent,
+    delivered,
+    draft,
+    engine,
+    letters,
+    open_slots,
+    solo,
+    target,
+    within,
+    writes,
+)
 
 
 @pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])

@@ -8,26 +8,23 @@ import threading
 import pytest
 
 from forerun import Engine
-from forerun.drafters import ModelDrafter, NgramDrafter
+from forerun.drafters import NgramDrafter
 from forerun.errors import EngineClosedError, OptionError, OverloadedError
 from forerun.models.tabular import TabularModel
 
-from .fakes import NONE_OPEN, V, consistent, draft, open_slots, target, within
-
-OPTIONS = {"seed": 5, "max_tokens": 30}
-PROMPT = [0, 1, 2]
-
-
-def engine(**options):
-    return Engine(target(), ModelDrafter(draft()), **options)
-
-
-def solo(prompt=PROMPT, **options):
-    return engine().generate(prompt, **{**OPTIONS, **options}).tokens
-
-
-def delivered(pieces):
-    return tuple(token for piece in pieces for token in piece.tokens)
+from .fakes import (
+    NONE_OPEN,
+    OPTIONS,
+    PROMPT,
+    V,
+    consistent,
+    delivered,
+    engine,
+    open_slots,
+    solo,
+    target,
+    within,
+)
 
 
 class Clock:
