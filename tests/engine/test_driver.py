@@ -3,7 +3,9 @@
 import threading
 import time
 
-from engine.fakes import target
+import pytest
+
+from engine.fakes import Guessing, target
 from forerun import Engine
 
 
@@ -57,3 +59,20 @@ def test_a_listener_may_submit_what_the_thread_then_runs():
         while not followers and time.monotonic() < give_up:
             time.sleep(0.01)
         assert followers[0].wait(60)
+
+
+class Panic(BaseException):
+    """As a library written in Rust raises it."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError, Panic, SystemExit])
+def test_the_thread_outlives_what_breaks_a_round(error):
+    def guess(before, count):
+        raise error("it fell over")
+
+    with Engine(target(), Guessing(guess), num_draft=2) as engine:
+        engine.start()
+        stream = engine.submit([1], max_tokens=8)
+        assert stream.wait(60)
+        assert "it fell over" in str(stream.done.error)
+        assert engine.submit([1, 2], max_tokens=4, drafter=None).wait(60)

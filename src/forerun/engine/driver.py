@@ -163,7 +163,7 @@ class Driver:
                 while not self._scheduler.closed:
                     try:
                         self.turn()
-                    except Exception:
+                    except BaseException:  # a library's panic, too: others wait for this thread
                         log.exception("a round broke off; what ran ended in error")
                     if self._scheduler.idle and not self._scheduler.closed:
                         sleeper.wait()
