@@ -12,7 +12,7 @@ import pytest
 
 import forerun
 from forerun import Engine
-from forerun.engine.engine import EngineOptions
+from forerun.engine import EngineOptions
 
 
 def signature(function):
@@ -60,6 +60,9 @@ def test_signatures():
     )
     assert signature(Engine.submit_choices) == (
         "(self, prompt, n, *, listener=None, tenant='', deadline=None, **options)"
+    )
+    assert signature(Engine.submit_batch) == (
+        "(self, prompts, n=1, *, listener=None, tenant='', deadline=None, **options)"
     )
     assert signature(Engine.drain) == "(self, timeout=None)"
     assert signature(forerun.Stream.wait) == "(self, timeout=None)"

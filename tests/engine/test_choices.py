@@ -7,7 +7,7 @@ import pytest
 from certify.tables import table
 from forerun import Engine
 from forerun.drafters import ModelDrafter
-from forerun.errors import CacheError, OptionError
+from forerun.errors import CacheError, OptionError, OverloadedError, PromptError
 from forerun.models.base import Abilities
 from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS
@@ -131,3 +131,53 @@ def test_each_has_the_prompts_logprobs():
 def test_a_number_that_is_none(n):
     with pytest.raises(OptionError, match="n must be a whole number of at least 1, not"):
         Engine(target()).submit_choices([0], n)
+
+
+def test_several_prompts_at_once():
+    """Prompt by prompt, each as alone; without a seed each has its own."""
+    prompts = [[0, 1, 2], [3], [0, 1, 2]]
+    engine = Engine(target())
+    streams = engine.submit_batch(prompts, 2, **OPTIONS)
+    assert all(stream.wait() for stream in streams)
+    found = [stream.done for stream in streams]
+    assert [done.choice for done in found] == [0, 1] * 3
+    for i, prompt in enumerate(prompts):
+        alone = Engine(target()).generate_choices(prompt, 2, **OPTIONS)
+        assert tokens(found[2 * i : 2 * i + 2]) == tokens(alone)
+    unseeded = engine.submit_batch([[0], [0]], max_tokens=1)
+    assert all(stream.wait() for stream in unseeded)
+    assert len({stream.done.seed for stream in unseeded}) == 2
+    assert engine.submit_batch([]) == []
+
+
+def test_of_several_prompts_all_are_queued_or_none():
+    engine = Engine(target(), max_batch=1, max_waiting=4)
+    with pytest.raises(PromptError):
+        engine.submit_batch([[0], [1], [V]], **OPTIONS)
+    with pytest.raises(OptionError, match="6 requests at once: this engine takes 5 at most"):
+        engine.submit_batch([[0], [V], [0]], 2, **OPTIONS)  # before any of them is read
+    held = engine.submit_batch([[0], [1]], **OPTIONS)
+    with pytest.raises(OverloadedError):
+        engine.submit_batch([[0], [1]], 2, **OPTIONS)
+    assert engine.status().waiting == 2
+    assert all(stream.wait() for stream in held)
+    with pytest.raises(OptionError, match="takes a list of prompts"):
+        engine.submit_batch("text")
+
+
+def test_a_deadline_counts_from_the_call():
+    """What reading a prompt takes is taken from it."""
+    now = [100.0]
+    engine = Engine(target())
+    engine._scheduler.clock = lambda: now[0]
+    check = engine._scheduler.refusal
+
+    def slow(request):
+        now[0] += 5
+        return check(request)
+
+    engine._scheduler.refusal = slow
+    (stream,) = engine.submit_batch([[0]], deadline=4.0, **OPTIONS)
+    assert stream.wait()
+    assert stream.done.finish_reason == "cancelled"
+    assert stream.done.tokens == ()

@@ -29,15 +29,9 @@ from forerun.drafters.base import Drafter
 from forerun.drafters.per_request import PerRequestDrafter
 from forerun.engine.choices import AUTO
 from forerun.engine.job import Job
+from forerun.engine.prompt import Prompt, prompt_ids
 from forerun.engine.prompt_pace import PromptPace
-from forerun.engine.request import (
-    Prompt,
-    Request,
-    checked_grammar,
-    checked_params,
-    make_request,
-    prompt_ids,
-)
+from forerun.engine.request import Request, checked_grammar, checked_params, make_request
 from forerun.engine.scheduler import Scheduler
 from forerun.errors import CapabilityError, KeyReuseError, OptionError
 from forerun.models.base import Model, Step

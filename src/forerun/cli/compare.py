@@ -14,7 +14,7 @@ from forerun.cli.screen import DIM, STRONG, Screen
 from forerun.cli.session import Session
 from forerun.engine import Completion
 from forerun.engine.choices import AUTO
-from forerun.engine.request import Prompt, prompt_ids
+from forerun.engine.prompt import Prompt, prompt_ids
 from forerun.numerics.randomness import fresh_seed
 
 WARM_UP = 4  # tokens decoded unseen first, so that neither run pays for the first pass

@@ -16,7 +16,7 @@ from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
 from forerun.cli.values import checked_text, read_stdin, read_text, without_last_newline
-from forerun.engine.request import Prompt
+from forerun.engine.prompt import Prompt
 from forerun.errors import OptionError
 from forerun.text.grammar import Grammar
 

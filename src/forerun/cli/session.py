@@ -18,7 +18,7 @@ from forerun.drafters import names
 from forerun.drafters.base import Drafter
 from forerun.engine import Completion, Engine
 from forerun.engine.choices import AUTO
-from forerun.engine.request import Prompt
+from forerun.engine.prompt import Prompt
 from forerun.errors import ForerunError, KeyReuseError, LawError, OptionError
 from forerun.models.base import Model
 from forerun.models.load import load_model

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from forerun.engine.engine import Engine, EngineOptions, Status
-from forerun.engine.request import Completion, Piece, Prompt
+from forerun.engine.completion import Completion, Piece
+from forerun.engine.engine import Engine
+from forerun.engine.options import EngineOptions
+from forerun.engine.prompt import Prompt
+from forerun.engine.status import Status
 from forerun.engine.stream import Stream
 
 __all__ = ["Completion", "Engine", "EngineOptions", "Piece", "Prompt", "Status", "Stream"]

@@ -6,74 +6,30 @@ the turns. What this module does not know: how either is done.
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter, parts
-from forerun.drafters.lookup import number
 from forerun.drafters.per_request import PerRequestDrafter
 from forerun.engine.choices import AUTO, check_verifier, checked_num_draft
+from forerun.engine.completion import Completion
 from forerun.engine.driver import Driver
-from forerun.engine.job import Job
-from forerun.engine.request import Completion, Prompt, Request, make_request
+from forerun.engine.intake import CLOSED, Intake, Listener
+from forerun.engine.options import EngineOptions
+from forerun.engine.prompt import Prompt
+from forerun.engine.request import Request, make_request
 from forerun.engine.scheduler import Scheduler
 from forerun.engine.shared_prompt import SharedPrompt
+from forerun.engine.status import Status
 from forerun.engine.stream import Stream
-from forerun.errors import CapabilityError, EngineClosedError, OptionError, OverloadedError
+from forerun.errors import CapabilityError, EngineClosedError, OptionError
 from forerun.models.base import Model
 from forerun.models.prefix_cache import PrefixCache
 from forerun.pace import Costs, Pace, checked_costs
-from forerun.sampling import SamplingOptions, is_whole
-from forerun.text.grammar import Grammar
-
-CLOSED = "this engine is closed"
-DRAINING = "this engine drains: it takes no more requests"
-
-Listener = Callable[[Stream], None]
-"""Called by the thread that takes the turns, so it must return at once."""
-
-
-class EngineOptions(SamplingOptions, total=False):
-    """Keywords of one request: sampling, and how it is decoded.
-
-    drafter     who drafts for it: a name of the engine's drafters, several joined by +, or None
-                for nobody; all of them where it does not say
-    prediction  text, or token ids, that the output is expected to be like: drafted beside those
-    grammar     what the output must look like; tokens that it forces are drafted before all others
-    logprobs    0 to 20: with each token its logprob by the model's raw logits, before penalties,
-                temperature and masks, and so many of the likeliest; None: none
-    prompt_logprobs  the same for the prompt's tokens, of which the first has none; with
-                max_tokens=0 that is all
-    """
-
-    verifier: str
-    num_draft: int | Literal["auto"]
-    drafter: str | None
-    prediction: str | Sequence[int]
-    logprobs: int | None
-    prompt_logprobs: int | None
-    grammar: Grammar | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Status:
-    """What an engine is at, counted at one moment."""
-
-    running: int  # requests that share rounds
-    reading: int  # requests whose prompt is being read
-    waiting: int  # requests that have no slot
-    cache_bytes: int  # of cached keys and values; 0 where the model does not say
-    max_memory: int | None  # bytes the caches may take; None: no limit
-    preempted: int  # times, so far, that a request left its slot to others and was read again
-    prefix_bytes: int  # kept of texts that were read
-    prefix_hits: int  # requests, so far, that had a beginning which was known
-    prefix_hit_tokens: int  # tokens, so far, that were not read again
+from forerun.sampling import is_whole
 
 
 class Engine:
@@ -134,15 +90,7 @@ class Engine:
         self._costs = None if costs is None else checked_costs(costs)
         self._pace: Pace | None = None  # once a request's γ is chosen by it
         self._cache = cache
-        if max_waiting is not None and not (is_whole(max_waiting) and max_waiting >= 0):
-            raise OptionError(
-                f"max_waiting must be a whole number of at least 0, or None, not {max_waiting!r}"
-            )
         self.max_waiting = max_waiting
-        self._entry = threading.Lock()  # one call at a time is let in
-        self._numbers = itertools.count()
-        self._closed = False
-        self._draining = False
         self.share_prefixes = share_prefixes
         if not is_whole(prefix_memory) or prefix_memory < 0:
             raise OptionError(
@@ -158,6 +106,9 @@ class Engine:
             prefixes=self._prefixes,
         )
         self._driver = Driver(self._scheduler)
+        self._intake = Intake(
+            self._scheduler, self._driver, max_batch=max_batch, max_waiting=max_waiting
+        )
         self._check()
 
     def _check(self) -> None:
@@ -200,8 +151,9 @@ class Engine:
         each = [params] * len(prompts) if shared else list(params or [])
         if len(each) != len(prompts):
             raise OptionError(f"{len(prompts)} prompts but {len(each)} params: give one for each")
+        self._intake.check(len(prompts))
         requests = [self._request(i, *pair) for i, pair in enumerate(zip(prompts, each))]
-        return self._finished(self._submit(requests))
+        return self._finished(self._intake.submit([(request, None) for request in requests]))
 
     def generate_choices(
         self, prompt: Prompt, n: int, **options: Unpack[EngineOptions]
@@ -234,8 +186,9 @@ class Engine:
 
         Raises what is wrong with the request; EngineClosedError, OverloadedError.
         """
-        request = self._request(0, prompt, options, tenant=tenant)
-        return self._submit([request], listener, deadline)[0]
+        return self.submit_batch(
+            [prompt], listener=listener, tenant=tenant, deadline=deadline, **options
+        )[0]
 
     def submit_choices(
         self,
@@ -248,12 +201,34 @@ class Engine:
         **options: Unpack[EngineOptions],
     ) -> list[Stream]:
         """As `submit`, for completions 0 to n − 1 of one seed; a fresh one where none is given."""
+        return self.submit_batch(
+            [prompt], n, listener=listener, tenant=tenant, deadline=deadline, **options
+        )
+
+    def submit_batch(
+        self,
+        prompts: Sequence[Prompt],
+        n: int = 1,
+        *,
+        listener: Listener | None = None,
+        tenant: str = "",
+        deadline: float | None = None,
+        **options: Unpack[EngineOptions],
+    ) -> list[Stream]:
+        """As `submit_choices`, for each of several prompts, in their order: all are queued, or
+        none. Without a seed each prompt gets one of its own."""
+        if isinstance(prompts, (str, bytes)):
+            raise OptionError("submit_batch takes a list of prompts; for one prompt use submit")
         if not is_whole(n) or n < 1:
             raise OptionError(f"n must be a whole number of at least 1, not {n!r}")
-        first = self._request(0, prompt, options, tenant=tenant)
-        requests = [replace(first, index=i, choice=i) for i in range(n)]
-        shared = SharedPrompt(n) if n > 1 else None
-        return self._submit(requests, listener, deadline, shared)
+        end = self._intake.end(deadline)
+        self._intake.check(len(prompts) * n)
+        queued: list[tuple[Request, SharedPrompt | None]] = []
+        for prompt in prompts:
+            first = self._request(len(queued), prompt, options, tenant=tenant)
+            shared = SharedPrompt(n) if n > 1 else None
+            queued += [(replace(first, index=first.index + i, choice=i), shared) for i in range(n)]
+        return self._intake.submit(queued, listener, end)
 
     def costs(self) -> Costs:
         """What passes cost; measured now if they were not yet. No round runs meanwhile."""
@@ -264,7 +239,7 @@ class Engine:
 
     def start(self) -> None:
         """From now on a thread of the engine's own takes the turns, as requests arrive."""
-        if self._closed:
+        if self._intake.closed:
             raise EngineClosedError(CLOSED)
         self._driver.start()
 
@@ -275,14 +250,12 @@ class Engine:
     def drain(self, timeout: float | None = None) -> bool:
         """Take no more requests, and wait for those that are there, `timeout` seconds at most.
         Whether all have ended."""
-        with self._entry:
-            self._draining = True
+        self._intake.drain()
         return self._driver.until(lambda: self._scheduler.idle, timeout)
 
     def close(self) -> None:
         """Refuse further calls, and cancel what is there. Models are the caller's and stay."""
-        with self._entry:
-            self._closed = True
+        self._intake.close()
         self._driver.close()
 
     def status(self) -> Status:
@@ -306,10 +279,9 @@ class Engine:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------------ into the queue
+    # ------------------------------------------------------------------ parts
 
     def _request(self, index: int, prompt: Prompt, options: Any, *, tenant: str = "") -> Request:
-        self._check_open()
         if not isinstance(options, Mapping | None):
             raise OptionError(f"params takes a dict of keywords for each prompt, not {options!r}")
         request = make_request(
@@ -325,54 +297,6 @@ class Engine:
         if (refusal := self._scheduler.refusal(request)) is not None:
             raise refusal
         return request
-
-    def _check_open(self) -> None:
-        if self._closed or self._draining:
-            raise EngineClosedError(CLOSED if self._closed else DRAINING)
-
-    def _submit(
-        self,
-        requests: Sequence[Request],
-        listener: Listener | None = None,
-        deadline: float | None = None,
-        shared: SharedPrompt | None = None,
-    ) -> list[Stream]:
-        """All of them, or none."""
-        if deadline is not None and not number(deadline) > 0:
-            raise OptionError(f"deadline must be seconds above 0, or None, not {deadline!r}")
-        now = self._scheduler.clock()
-        end = None if deadline is None else now + deadline
-        with self._entry:
-            self._check_open()
-            if self.max_waiting is not None:
-                if len(requests) > (most := self.max_batch + self.max_waiting):
-                    raise OptionError(
-                        f"{len(requests)} requests at once: this engine takes {most} at most, of "
-                        f"which {self.max_batch} run (max_batch) and {self.max_waiting} wait "
-                        "(max_waiting)"
-                    )
-                waiting = self._scheduler.waiting + len(requests) - self._scheduler.free
-                if waiting > self.max_waiting:
-                    raise OverloadedError(
-                        f"{self._scheduler.waiting} requests wait, and at most {self.max_waiting} "
-                        f"may: no room for {len(requests)} more"
-                    )
-            jobs = [
-                Job(
-                    request,
-                    number=next(self._numbers),
-                    deadline=end,
-                    submitted=now,
-                    shared=shared,
-                )
-                for request in requests
-            ]
-            streams = [Stream(job, self._driver) for job in jobs]
-            if listener is not None:
-                for job, stream in zip(jobs, streams):
-                    job.notify = partial(listener, stream)
-            self._driver.submit(jobs)
-        return streams
 
     def _finished(self, streams: Sequence[Stream]) -> list[Completion]:
         """What came of them, once all have ended; an exception leaves none of them behind."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from forerun.engine.request import Completion, Piece, Request, completion
+from forerun.engine.completion import Completion, Piece, completion
+from forerun.engine.request import Request
 from forerun.engine.shared_prompt import SharedPrompt
 from forerun.engine.stops import TextFollower
 from forerun.errors import ForerunError

@@ -1,10 +1,9 @@
-"""A request on its way in (prompt and parameters, checked) and on its way out (`Completion`)."""
+"""A request on its way in: prompt and parameters, checked, and its state before the first round."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from forerun.drafters.base import Drafter
@@ -22,22 +21,18 @@ from forerun.engine.choices import (
     choose_verifier,
     steady,
 )
+from forerun.engine.prompt import Prompt, has_text, is_chat, prompt_ids
 from forerun.engine.stops import TextFollower
-from forerun.errors import CapabilityError, ForerunError, OptionError, PromptError
-from forerun.generation import FinishReason, Generation
+from forerun.errors import CapabilityError, OptionError
+from forerun.generation import Generation
 from forerun.models.base import Model
-from forerun.numerics.logprobs import TokenLogprob
 from forerun.numerics.randomness import Draws, KeyedDraws, fresh_seed
 from forerun.pace import Pace
-from forerun.sampling import SamplingParams, is_whole
+from forerun.sampling import SamplingParams
 from forerun.text.grammar import CompiledGrammar, Grammar
-from forerun.trace import Kind, Round, Stats, stats
 from forerun.verifiers import verifier as find_verifier
 
 NO_SLOT = -1
-
-Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
-"""Text, token ids, or chat messages ({"role": …, "content": …})."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,104 +53,6 @@ class Request:
     prompt_logprobs: int | None = None
     grammar: CompiledGrammar | None = None
     continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
-
-
-@dataclass(frozen=True, kw_only=True)
-class Completion:
-    """What came of a request."""
-
-    text: str  # up to a stop string; end tokens do not show
-    tokens: tuple[int, ...]  # up to the end token, or the token that completed a stop string
-    finish_reason: FinishReason
-    prompt: tuple[int, ...]  # token ids that were read
-    seed: int  # repeats this output where the verifier is `coupled` or γ is fixed
-    choice: int = 0  # which completion of the seed it is
-    verifier: str
-    trace: tuple[Round, ...]
-    cached_tokens: int = 0  # of `prompt`, that were known from earlier requests and not read again
-    logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
-    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None  # of `prompt`; first is None
-    submitted: float = 0.0  # seconds of the engine's clock: when it came,
-    admitted: float | None = None  # when it first had a slot; None: never,
-    ended: float = 0.0  # and when it ended
-    error: ForerunError | None = None
-
-    @cached_property
-    def stats(self) -> Stats:
-        return stats(self.trace)
-
-    @property
-    def usage(self) -> dict[str, int]:
-        """Token counts under OpenAI's names."""
-        read, written = len(self.prompt), len(self.tokens)
-        return {
-            "prompt_tokens": read,
-            "completion_tokens": written,
-            "total_tokens": read + written,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    """What a round added to a stream. `text` may lag behind `tokens`: see `engine/stops.py`."""
-
-    text: str
-    tokens: tuple[int, ...]
-    kinds: tuple[Kind, ...]
-    parts: tuple[tuple[str, Kind], ...]  # `text`, split by the kind of the token that completed it
-    logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
-    round: Round
-    at: float  # seconds of the engine's clock (`time.monotonic`), at the end of the round
-
-
-def prompt_ids(target: Model, prompt: Prompt) -> tuple[int, ...]:
-    """The ids a prompt stands for, checked. PromptError says what is wrong with it."""
-    tokenizer = target.tokenizer
-    if isinstance(prompt, (bytes, Mapping)) or not hasattr(prompt, "__getitem__"):
-        raise PromptError(f"a prompt is text, token ids, or chat messages, not {prompt!r}")
-    if tokenizer is None and (isinstance(prompt, str) or _is_chat(prompt)):
-        raise PromptError(f"{target.name} has no tokenizer: give the prompt as token ids")
-    if isinstance(prompt, str):
-        start = [tokenizer.bos] if tokenizer.adds_bos else []
-        ids = [*start, *tokenizer.encode(prompt)]
-    elif _is_chat(prompt):
-        ids = tokenizer.encode_chat(prompt)
-    else:
-        ids = [_token_id(i) for i in prompt]
-        if not ids and tokenizer is not None and tokenizer.adds_bos:
-            ids = [tokenizer.bos]
-    if not ids:
-        raise PromptError(
-            f"the prompt is empty and {target.name} has no beginning-of-text token: "
-            "give at least one token"
-        )
-    if bad := [i for i in ids if not 0 <= i < target.vocab_size]:
-        raise PromptError(
-            f"token id {bad[0]} is not in the vocabulary of {target.name}: "
-            f"0 to {target.vocab_size - 1}"
-        )
-    if target.context is not None and len(ids) >= target.context:
-        raise PromptError(
-            f"the prompt has {len(ids)} tokens; {target.name} has a context of {target.context}, "
-            f"so that at most {target.context - 1} leave room for an answer"
-        )
-    return tuple(ids)
-
-
-def _is_chat(prompt: Prompt) -> bool:
-    return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
-
-
-def _has_text(target: Model, ids: Sequence[int]) -> bool:
-    return target.tokenizer is not None and any(target.tokenizer.token_bytes(i) for i in ids)
-
-
-def _token_id(value: Any) -> int:
-    if not is_whole(value):
-        raise PromptError(
-            f"a prompt is text, token ids, or chat messages; {value!r} is none of them"
-        )
-    return int(value)
 
 
 def per_request(drafter: Drafter | None) -> PerRequestDrafter:
@@ -258,7 +155,7 @@ def make_request(
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
         grammar=checked_grammar(target, grammar, params),
-        continuing=not _is_chat(prompt) and _has_text(target, ids),
+        continuing=not is_chat(prompt) and has_text(target, ids),
     )
 
 
@@ -322,36 +219,3 @@ def begin_decoding(g: Generation, request: Request, drafter: PerRequestDrafter) 
     )
     if g.output:
         drafter.observe(g.slot, g.output)
-
-
-def completion(
-    request: Request,
-    g: Generation | None,
-    trace: Sequence[Round],
-    *,
-    reason: FinishReason,
-    cached_tokens: int,
-    submitted: float,
-    admitted: float | None,
-    ended: float,
-    error: ForerunError | None,
-) -> Completion:
-    """What came of a request; no generation for one that never began."""
-    follower = None if g is None else g.follower
-    return Completion(
-        text=follower.text if isinstance(follower, TextFollower) else "",
-        tokens=() if g is None else tuple(g.output),
-        finish_reason=reason,
-        prompt=request.prompt,
-        seed=request.seed,
-        choice=request.choice,
-        verifier=request.verifier,
-        trace=tuple(trace),
-        cached_tokens=cached_tokens,
-        submitted=submitted,
-        admitted=admitted,
-        ended=ended,
-        logprobs=None if request.logprobs is None else () if g is None else tuple(g.found),
-        prompt_logprobs=None if g is None or g.prompt_logprobs is None else (None, *g.prompt_found),
-        error=error,
-    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forerun.engine.completion import Completion, Piece
 from forerun.engine.driver import Driver
 from forerun.engine.job import Job
-from forerun.engine.request import Completion, Piece
 
 
 class Stream(Iterator[Piece]):
