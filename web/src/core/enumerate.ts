@@ -100,7 +100,7 @@ export interface Limits {
   readonly maxTokens: number;
 }
 
-/** Probability of every complete text that rounds write, one after another. */
+/** Probability of every complete text that rounds write; none drafts past the budget. */
 export function sequenceLaw(
   verifier: Verifier,
   p: NextLaw,
@@ -108,9 +108,10 @@ export function sequenceLaw(
   gamma: number,
   limits: Limits,
 ): Map<string, number> {
-  return complete(limits, (prefix) =>
-    outcomes((draws) => playRound(verifier, p, q, gamma, prefix, draws)),
-  );
+  return complete(limits, (prefix) => {
+    const room = Math.min(gamma, limits.maxTokens - prefix.length - 1);
+    return outcomes((draws) => playRound(verifier, p, q, room, prefix, draws));
+  });
 }
 
 /** Π p(y_t | y_<t) of every complete text: what plain decoding writes. */

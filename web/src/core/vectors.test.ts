@@ -61,11 +61,13 @@ function recorded(coins: readonly number[], noise: readonly Law[] = []): Draws {
 }
 
 describe('the core computes what the library computes', () => {
-  it.each(acceptanceCases)('acceptance and residual, $token of $p', (c) => {
-    expect(acceptance(c.p, c.q, c.token)).toBeCloseTo(c.acceptance, 14);
-    close(residual(c.p, c.q, c.token, c.scale), c.residual);
-    expect(excess(c.p, c.q, c.token, c.scale)).toBeCloseTo(c.excess, 14);
-    if (c.q !== null) expect(totalVariation(c.p, c.q)).toBeCloseTo(c.total_variation ?? NaN, 14);
+  it('acceptance, residual, excess and total variation', () => {
+    for (const c of acceptanceCases) {
+      expect(acceptance(c.p, c.q, c.token)).toBeCloseTo(c.acceptance, 14);
+      close(residual(c.p, c.q, c.token, c.scale), c.residual);
+      expect(excess(c.p, c.q, c.token, c.scale)).toBeCloseTo(c.excess, 14);
+      if (c.q !== null) expect(totalVariation(c.p, c.q)).toBeCloseTo(c.total_variation ?? NaN, 14);
+    }
   });
 
   it.each(verdictCases)('verdicts of $tokens by given coins', (c) => {
@@ -118,7 +120,9 @@ describe('the core computes what the library computes', () => {
     expect(found.p / c.p).toBeCloseTo(1, 9);
   });
 
-  it.each(statisticsCases.quantiles)('binomial quantile, $n, $p, $level', (c) => {
-    expect(binomialQuantile(c.level, c.n, c.p)).toBe(c.k);
+  it('binomial quantiles', () => {
+    for (const c of statisticsCases.quantiles) {
+      expect(binomialQuantile(c.level, c.n, c.p), JSON.stringify(c)).toBe(c.k);
+    }
   });
 });
