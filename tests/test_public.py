@@ -95,7 +95,7 @@ def test_keywords():
         "banned", "drafter", "frequency_penalty", "grammar", "logit_bias", "logprobs",
         "max_tokens", "min_p", "min_tokens", "num_draft", "prediction", "presence_penalty",
         "processors", "prompt_logprobs", "repetition_penalty", "seed", "stop", "stop_ids",
-        "temperature", "top_k", "top_p", "verifier",
+        "temperature", "top_k", "top_p", "trace_heads", "verifier",
     ]  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from forerun import Engine
 from forerun.drafters import ModelDrafter
+from forerun.errors import OptionError
 from forerun.models.tabular import TabularModel
 from forerun.numerics.logprobs import TokenLogprob
-from forerun.trace import SCHEMA, Drafted, DrafterStats, Expected, Round, Stats, Times, stats
+from forerun.trace import SCHEMA, Drafted, DrafterStats, Expected, Round, Stats, Times, ids, stats
 from forerun.verifiers import VERIFIERS
 
 TIMES = Times(draft=0.1, target=0.5, verify=0.01)
@@ -46,6 +47,8 @@ RECORDS = [
     record(drafted=(), tokens=(1,), kinds=("bonus",)),
     record(drafted=(drafted(acceptance=None, coin=None, accepted=False),)),
     record(drafted=(drafted(p=1e-300, q=5e-324),)),
+    record(drafted=(drafted(p_head=((3, 0.5), (1, 0.25)), q_head=((1, 1.0),)),)),
+    record(drafted=(drafted(p_head=((3, 0.5),)), drafted(p_head=()))),
 ]
 
 
@@ -84,13 +87,17 @@ def test_lines_of_real_rounds_read_back(heads, verifier):
         assert Round.from_json(r.to_json()) == r
         assert (r.head is not None) == heads
         if heads:
-            masses = [p for _, p in r.head]
-            assert masses == sorted(masses, reverse=True)
             assert r.tokens[-1] in dict(r.head)
-            assert sum(masses) == pytest.approx(1)
+            for found in (r.head, *(h for d in r.drafted for h in (d.p_head, d.q_head))):
+                masses = [p for _, p in found]
+                assert masses == sorted(masses, reverse=True)
+                assert sum(masses) == pytest.approx(1)
         for d in r.drafted:
             assert 0 <= d.p <= 1
             assert d.q == 0.25
+            assert (d.p_head is not None) == (d.q_head is not None) == heads
+            if heads:
+                assert (dict(d.p_head).get(d.token, 0), dict(d.q_head)[d.token]) == (d.p, d.q)
             assert (d.coin is None) == (verifier == "coupled" or d.acceptance is None)
             if d.accepted and verifier == "rejection":
                 assert d.coin < d.acceptance == min(1, d.p / d.q)
@@ -105,10 +112,37 @@ def test_what_was_not_recorded_is_absent():
     assert not {"head", "drafter", "expected", "logprobs"} & set(json.loads(record().to_json()))
 
 
-@pytest.mark.parametrize("schema", [1, 2])
+@pytest.mark.parametrize("schema", [1, 2, 3])
 def test_lines_of_earlier_versions_are_read(schema):
     fields = json.loads(record().to_json())
     assert Round.from_json(json.dumps(fields | {"schema": schema})) == record()
+
+
+def test_heads_are_a_request_s_own():
+    """Of two that share rounds, one; the text is the same with them and without."""
+    model = TabularModel(lambda prefix: [0.5, 0.25, 0.25, 0.0], 4)
+    engine = Engine(model, "ngram", num_draft=2, trace_heads=True)
+    params = [{"seed": 1, "max_tokens": 20}, {"seed": 1, "max_tokens": 20, "trace_heads": False}]
+    with_heads, without_heads = engine.generate_batch([[0, 1], [0, 1]], params)
+    assert with_heads.tokens == without_heads.tokens
+    assert all(r.head for r in with_heads.trace)
+    drafted = [d for r in with_heads.trace for d in r.drafted]
+    assert drafted
+    assert all(d.p_head and d.q_head is None for d in drafted)  # drafted for certain: no law
+    assert not any(r.head for r in without_heads.trace)
+    assert not any(d.p_head for r in without_heads.trace for d in r.drafted)
+    with pytest.raises(OptionError, match="trace_heads must be True or False, not 'yes'"):
+        engine.generate([0], trace_heads="yes")
+
+
+def test_ids_are_all_that_a_record_names():
+    r = record(
+        drafted=(drafted(7, p_head=((8, 0.5),), q_head=((9, 0.5),)),),
+        tokens=(7, 5),
+        head=((11, 1.0),),
+        logprobs=(TokenLogprob(token=7, logprob=-1.0, top=((12, -0.5),)),),
+    )
+    assert ids(r) == {5, 7, 8, 9, 11, 12}
 
 
 def test_what_was_not_recorded_is_absent_from_drafted_tokens_too():
@@ -121,8 +155,8 @@ def test_what_was_not_recorded_is_absent_from_drafted_tokens_too():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f | {"schema": 4}, "trace schema 4; this version reads 1 to 3"),
-        (lambda f: without(f, "schema"), "trace schema None; this version reads 1 to 3"),
+        (lambda f: f | {"schema": 5}, "trace schema 5; this version reads 1 to 4"),
+        (lambda f: without(f, "schema"), "trace schema None; this version reads 1 to 4"),
         (lambda f: without(f, "tokens"), "not a trace record: 'tokens'"),
         (lambda f: without(f, "position"), "not a trace record: .*position"),
         (lambda f: f | {"what": 1}, "not a trace record: .*what"),

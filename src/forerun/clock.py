@@ -34,6 +34,10 @@ class RoundClock:
         target = self._target / self._sharers
         return Times(draft=drafted + self._planned, target=target, verify=verify)
 
+    def skip(self) -> None:
+        """What was done since is none of the round's: it was for those who look at it."""
+        self._since()
+
     def whole(self) -> Times:
         """Of all of them together, drafting without what was planned beside it."""
         return Times(draft=self._drafted, target=self._target, verify=self._verify)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 from forerun.clock import RoundClock
 from forerun.company import learn_batch, plan_batch
@@ -29,21 +28,22 @@ from forerun.laws import Laws, emitted_logprobs, in_grammar, target_laws
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass
 from forerun.numerics.choice import decided_by_largest
-from forerun.numerics.randomness import Purpose, fresh_sampler, host, racing_sampler
+from forerun.numerics.likeliest import head
+from forerun.numerics.randomness import Purpose, fresh_sampler, racing_sampler
 from forerun.numerics.token_tree import NOTHING, Proposal
 from forerun.trace import Drafted, Kind, Round, Times
 from forerun.verifiers.base import Verdict
 
-HEAD = 8  # ids in a trace's head of the law behind the last draw
+HEAD = 8  # ids in a trace's head of a law
 
 
 def decode_round(
-    batch: Sequence[Generation], target: Model, drafter: Drafter | None, *, heads: bool = False
+    batch: Sequence[Generation], target: Model, drafter: Drafter | None
 ) -> list[Round]:
     """One round for every generation of the batch; returns one record for each that went well.
 
     A generation whose logits make no law ends with an error that names model, position and slot;
-    the others go on. `heads` records the likeliest tokens of each final law (costs O(V)).
+    the others go on.
     """
     clock = RoundClock(len(batch))
     drafts = propose(batch, target, drafter)
@@ -65,10 +65,10 @@ def decode_round(
         keep(g, target, verdict, start)
         if drafter is not None:
             drafter.observe(g.slot, g.ids[start:])
-        head = _head(verdict.law) if heads else None
         times = clock.lap(draft.seconds)
         g.control.learn(draft.plan, len(proposal), len(verdict.path))
-        records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, head, times))
+        records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, times))
+        clock.skip()
         g.round += 1
     learn(batch, drafts, clock.whole())
     return records
@@ -193,7 +193,6 @@ def _record(
     verdict: Verdict,
     kinds: Sequence[Kind],
     start: int,
-    head: tuple[tuple[int, float], ...] | None,
     times: Times,
 ) -> Round:
     delivered = verdict.path[: len(kinds)]
@@ -207,6 +206,8 @@ def _record(
             acceptance=verdict.acceptance[node],
             coin=g.draws.coin((node, Purpose.ACCEPT)),
             accepted=node in delivered,
+            p_head=head(p[parent + 1], HEAD) if g.heads and p.made(parent + 1) else None,
+            q_head=head(q, HEAD) if g.heads and q is not None else None,
         )
         for node, (token, parent, q) in enumerate(zip(tree.tokens, tree.parents, proposal.q))
     )
@@ -219,14 +220,8 @@ def _record(
         drafted=drafted,
         tokens=tuple(g.ids[start:]),
         kinds=tuple(kinds),
-        head=head,
+        head=head(verdict.law, HEAD) if g.heads else None,
         logprobs=None if g.logprobs is None else tuple(g.found[len(g.found) - len(kinds) :]),
         expected=plan.expected,
         times=times,
     )
-
-
-def _head(law: Any) -> tuple[tuple[int, float], ...]:
-    weights = host(law)
-    likeliest = weights.argsort(kind="stable")[::-1][:HEAD]
-    return tuple((int(i), float(weights[i])) for i in likeliest if weights[i] > 0)

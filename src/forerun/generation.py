@@ -62,6 +62,7 @@ class Generation:
     logprobs: int | None = None  # how many of the likeliest to name with each token's; None: none
     found: list[TokenLogprob] = field(default_factory=list)  # of the output, where asked for
     prompt_logprobs: int | None = None  # as `logprobs`, of the prompt
+    heads: bool = False  # whether its trace has the likeliest tokens of each law
     prompt_found: list[TokenLogprob] = field(default_factory=list)  # from its second token on
     round: int = 0
     finish_reason: FinishReason | None = None

@@ -36,6 +36,10 @@ class Laws(Sequence[Any]):
             raise found
         return found
 
+    def made(self, row: int) -> bool:
+        """Whether there is a law."""
+        return not isinstance(self._laws[row], LawError)
+
     def mass(self, row: int, token: int) -> float:
         """Probability of `token`; 0 where there is no law, for then it cannot be said."""
         found = self._laws[row]

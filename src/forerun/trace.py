@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from forerun.numerics.likeliest import Head
 from forerun.numerics.logprobs import TokenLogprob
 
-SCHEMA = 3
-"""Version of the JSON form. 2: `drafter` and `expected` came in; 3: `logprobs`. Lines of earlier
-ones can still be read."""
+SCHEMA = 4
+"""Version of the JSON form. 2: `drafter` and `expected` came in; 3: `logprobs`; 4: `p_head` and
+`q_head`. Lines of earlier ones can still be read."""
 
 Kind = Literal["accepted", "residual", "bonus"]
 """Where a delivered token came from: a kept draft, a correction, or the target's own extra."""
@@ -36,6 +37,8 @@ class Drafted:
     acceptance: float | None = None  # probability of its acceptance; None: never judged
     coin: float | None = None  # the uniform that decided; None: no coin was tossed
     accepted: bool
+    p_head: Head | None = None  # likeliest tokens of the target's law at the token's position,
+    q_head: Head | None = None  # and of the law it was drafted with; None: a point mass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class Round:
     drafted: tuple[Drafted, ...]
     tokens: tuple[int, ...]
     kinds: tuple[Kind, ...]  # of each of `tokens`
-    head: tuple[tuple[int, float], ...] | None = None  # likeliest of the law behind the last draw
+    head: Head | None = None  # likeliest of the law behind the last draw
     logprobs: tuple[TokenLogprob, ...] | None = None  # of each of `tokens`, where asked for
     expected: Expected | None = None  # where `control` chose γ
     times: Times
@@ -86,7 +89,7 @@ class Round:
         if (schema := fields.pop("schema", None)) not in range(1, SCHEMA + 1):
             raise ValueError(f"trace schema {schema!r}; this version reads 1 to {SCHEMA}")
         try:
-            drafted = tuple(Drafted(**d) for d in fields.pop("drafted"))
+            drafted = tuple(map(_drafted, fields.pop("drafted")))
             head, expected = fields.pop("head", None), fields.pop("expected", None)
             logprobs = fields.pop("logprobs", None)
             return cls(
@@ -103,11 +106,25 @@ class Round:
             raise ValueError(f"not a trace record: {error}") from None
 
 
+def ids(record: Round) -> set[int]:
+    """Every token that a record names."""
+    heads = [record.head, *(h for d in record.drafted for h in (d.p_head, d.q_head))]
+    named = {token for head in heads for token, _ in head or ()}
+    for entry in record.logprobs or ():
+        named |= {token for token, _ in entry.top}
+    return named | set(record.tokens) | {d.token for d in record.drafted}
+
+
+def _drafted(fields: Mapping[str, Any]) -> Drafted:
+    heads = {name: _pairs(fields[name]) for name in ("p_head", "q_head") if name in fields}
+    return Drafted(**{**fields, **heads})
+
+
 def _logprob(fields: Mapping[str, Any]) -> TokenLogprob:
     return TokenLogprob(**{**fields, "top": _pairs(fields["top"])})
 
 
-def _pairs(found: Iterable[Any]) -> tuple[tuple[int, float], ...]:
+def _pairs(found: Iterable[Any]) -> Head:
     return tuple((int(i), float(p)) for i, p in found)
 
 

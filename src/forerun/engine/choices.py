@@ -47,6 +47,12 @@ def checked_logprobs(name: str, count: Any) -> int | None:
     return int(count)
 
 
+def checked_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
 def choose_drafters(
     asked: str | None, drafters: PerRequestDrafter, *, predicted: bool, forced: bool
 ) -> tuple[str, ...]:

@@ -49,7 +49,8 @@ class Engine:
                 another request has in common with them at its beginning need not be read again
     share_prefixes  whether that goes for requests of different tenants too: what is known is
                 answered sooner, which tells one tenant what another asked
-    trace_heads record in each trace the likeliest tokens of the law behind the round's last draw
+    trace_heads record in each trace the likeliest tokens of the laws: p and q of each drafted
+                token, and the one behind the round's last draw
     costs       `Costs`, or seconds of a pass over 1, 2, … rows, instead of measuring them
     cache       folder forerun keeps measured costs in; None: the user's cache folder
 
@@ -102,7 +103,6 @@ class Engine:
             self._drafters,
             max_batch=max_batch,
             pace=self._paced,
-            heads=trace_heads,
             prefixes=self._prefixes,
         )
         self._driver = Driver(self._scheduler)
@@ -235,6 +235,11 @@ class Engine:
         with self._driver.alone():
             return self._measured()
 
+    @property
+    def known_costs(self) -> Costs | None:
+        """What passes cost, if that is known already; None where nobody measured it yet."""
+        return self._costs
+
     # ------------------------------------------------------------------ who takes the turns
 
     def start(self) -> None:
@@ -293,6 +298,7 @@ class Engine:
             tenant="" if self.share_prefixes else tenant,
             verifier=self.verifier,
             num_draft=self.num_draft,
+            trace_heads=self.trace_heads,
         )
         if (refusal := self._scheduler.refusal(request)) is not None:
             raise refusal

@@ -18,6 +18,7 @@ class EngineOptions(SamplingOptions, total=False):
     grammar     what the output must look like; tokens that it forces are drafted before all others
     logprobs    0 to 20: with each token its logprob by the model's raw logits, before penalties,
                 temperature and masks, and so many of the likeliest; None: none
+    trace_heads  the likeliest tokens of the laws in its trace; the engine's where it does not say
     prompt_logprobs  the same for the prompt's tokens, of which the first has none; with
                 max_tokens=0 that is all
     """
@@ -28,4 +29,5 @@ class EngineOptions(SamplingOptions, total=False):
     prediction: str | Sequence[int]
     logprobs: int | None
     prompt_logprobs: int | None
+    trace_heads: bool
     grammar: Grammar | None

@@ -14,6 +14,7 @@ from forerun.engine.choices import (
     STEADY,
     check_prediction,
     check_verifier,
+    checked_flag,
     checked_logprobs,
     checked_num_draft,
     choose_control,
@@ -51,6 +52,7 @@ class Request:
     prediction: tuple[int, ...]  # the request's own
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    trace_heads: bool = False
     grammar: CompiledGrammar | None = None
     continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
 
@@ -110,11 +112,12 @@ def make_request(
     tenant: str = "",
     verifier: str = AUTO,
     num_draft: int | str = AUTO,
+    trace_heads: bool = False,
 ) -> Request:
     """Check a request against model and drafter; nothing is allocated yet.
 
     `options` are sampling keywords, with `verifier`, `num_draft` and `drafter` where they are not
-    the default, `prediction`, `logprobs`, `prompt_logprobs` and `grammar`.
+    the default, `prediction`, `logprobs`, `prompt_logprobs`, `trace_heads` and `grammar`.
     """
     sampling = dict(options)
     verifier = sampling.pop("verifier", verifier)
@@ -129,6 +132,7 @@ def make_request(
         raise CapabilityError(f"{target.name} cannot roll back, so it cannot verify drafts")
     logprobs = checked_logprobs("logprobs", sampling.pop("logprobs", None))
     prompt_logprobs = checked_logprobs("prompt_logprobs", sampling.pop("prompt_logprobs", None))
+    heads = checked_flag("trace_heads", sampling.pop("trace_heads", trace_heads))
     check_verifier(verifier, guessers)
     params = checked_params(target, sampling)
     if params.max_tokens == 0 and prompt_logprobs is None:
@@ -154,6 +158,7 @@ def make_request(
         prediction=prediction,
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
+        trace_heads=heads,
         grammar=checked_grammar(target, grammar, params),
         continuing=not is_chat(prompt) and has_text(target, ids),
     )
@@ -193,6 +198,7 @@ def new_generation(
         else request.grammar.start(target.vocab_size, params.end_ids),
         logprobs=request.logprobs,
         prompt_logprobs=request.prompt_logprobs,
+        heads=request.trace_heads,
     )
 
 

@@ -53,13 +53,12 @@ class Scheduler:
         *,
         max_batch: int,
         pace: Callable[[], Pace],
-        heads: bool = False,
         prefixes: PrefixCache | None = None,
         prompt_pace: PromptPace | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._target, self._drafter = target, drafter
-        self._max_batch, self._costed, self._heads = max_batch, pace, heads
+        self._max_batch, self._costed = max_batch, pace
         self._prefixes = prefixes
         self.clock = clock
         self.arrived: deque[Job] = deque()
@@ -264,7 +263,7 @@ class Scheduler:
             batch = [g for _, g in pairs(self._decoding)]
             lengths, began = [len(g.ids) for g in batch], self.clock()
             try:
-                records = iter(decode_round(batch, self._target, self._drafter, heads=self._heads))
+                records = iter(decode_round(batch, self._target, self._drafter))
             except CacheError as error:
                 if [len(g.ids) for g in batch] != lengths:  # not the pass, but what came after it
                     return self._fail(error)

@@ -17,6 +17,7 @@ from array_api_compat import array_namespace
 
 from forerun.errors import LawError
 from forerun.numerics.fused import BAD_LOGITS
+from forerun.numerics.likeliest import likeliest
 from forerun.numerics.randomness import host
 
 
@@ -41,14 +42,4 @@ def token_logprob(logits: Any, token: int, top: int) -> TokenLogprob:
         raise LawError(BAD_LOGITS)
     l -= largest
     l -= np.log(np.exp(l).sum())
-    return TokenLogprob(token=token, logprob=float(l[token]), top=_likeliest(l, top))
-
-
-def _likeliest(l: Any, count: int) -> tuple[tuple[int, float], ...]:
-    if count == 0:
-        return ()
-    count = min(count, len(l))
-    least = np.partition(l, len(l) - count)[len(l) - count]
-    ids = np.flatnonzero((l >= least) & (l > -np.inf))
-    order = np.argsort(-l[ids], kind="stable")[:count]
-    return tuple((int(i), float(l[i])) for i in ids[order])
+    return TokenLogprob(token=token, logprob=float(l[token]), top=likeliest(l, top, -np.inf))

@@ -15,7 +15,7 @@ from forerun.server.requests import ChatRequest, Message
 from forerun.server.responses import Chat, ChatChoice, ChatChunk, ChatMessage, ChunkChoice
 from forerun.server.responses import Delta as Words
 from forerun.server.service import Head
-from forerun.server.usage import metrics, trace, usage
+from forerun.server.usage import metrics, trace, usage, words
 from forerun.text.tokenizer import Tokenizer
 
 
@@ -61,6 +61,8 @@ class ChatEndpoint:
             choice.token_ids = list(done.tokens)
         if body.trace:
             choice.trace = trace(done.trace)
+        if body.trace == "full":
+            choice.words = words(done.trace, self._tokenizer)
         return choice
 
     async def chunks(self, head: Head, deltas: AsyncIterator[Delta]) -> AsyncIterator[Chunk]:
@@ -103,6 +105,8 @@ class ChatEndpoint:
             part.token_ids = list(delta.tokens)
         if body.trace and delta.rounds:
             part.trace = trace(delta.rounds)
+            if body.trace == "full":
+                part.words = words(delta.rounds, self._tokenizer)
         return part
 
 

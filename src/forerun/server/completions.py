@@ -13,7 +13,7 @@ from forerun.server.options import engine_options
 from forerun.server.requests import CompletionRequest
 from forerun.server.responses import CompletionChoice, CompletionLogprobs, Completions
 from forerun.server.service import Head
-from forerun.server.usage import metrics, trace, usage
+from forerun.server.usage import metrics, trace, usage, words
 from forerun.text.tokenizer import Tokenizer
 
 MAX_TOKENS = 16  # where the client says nothing: OpenAI's own default
@@ -63,6 +63,8 @@ class CompletionEndpoint:
             choice.prompt_token_ids, choice.token_ids = list(done.prompt), list(done.tokens)
         if body.trace:
             choice.trace = trace(done.trace)
+        if body.trace == "full":
+            choice.words = words(done.trace, self._tokenizer)
         return choice
 
     def _echo(self, index: int) -> str:
@@ -146,6 +148,8 @@ class CompletionEndpoint:
                 part.prompt_token_ids = list(delta.done.prompt)
         if body.trace and delta.rounds:
             part.trace = trace(delta.rounds)
+            if body.trace == "full":
+                part.words = words(delta.rounds, self._tokenizer)
         return part
 
 

@@ -11,7 +11,7 @@ from forerun.text.grammar import Grammar
 
 _ALIKE = (
     "temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "min_tokens", "num_draft", "drafter",
+    "min_tokens", "num_draft", "drafter", "verifier",
 )  # fmt: skip
 
 
@@ -38,6 +38,8 @@ def engine_options(request: Sampling) -> dict[str, Any]:
         options["prediction"] = joined(content, "prediction") or None
     if request.speculative is False:
         options["num_draft"] = 0
+    if request.trace == "full":
+        options["trace_heads"] = True
     if request.response_format is not None:
         options["grammar"] = grammar(request.response_format)
     return {name: value for name, value in options.items() if value is not None}

@@ -109,7 +109,12 @@ class Sampling(Body):
     drafter: str | None = Field(None, description="one of the server's drafters, or none")
     num_draft: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] | None = None
     speculative: bool | None = Field(None, description="false: plain decoding")
-    trace: bool | None = Field(None, description="true: what happened in each round")
+    verifier: str | None = Field(None, description="who judges drafts; auto: what goes with them")
+    trace: bool | Literal["full"] | None = Field(
+        None,
+        description="true: what happened in each round; full: with the likeliest tokens of each "
+        "law, and the text of each id in it",
+    )
     return_token_ids: bool | None = None
 
     refused: ClassVar[dict[str, tuple[Any, ...]]] = {}

@@ -55,6 +55,9 @@ class Metrics(Reply):
 Trace = Annotated[list[dict[str, Any]], SkipValidation]
 """Rounds, as `forerun generate --trace` writes them."""
 
+Words = Annotated[dict[str, str], SkipValidation]
+"""The text of each id in a trace, by id."""
+
 
 # ---------------------------------------------------------------- completions
 
@@ -76,6 +79,7 @@ class CompletionChoice(Reply):
     prompt_token_ids: list[int] | None = None
     token_ids: list[int] | None = None
     trace: Trace | None = None
+    words: Words | None = None
 
 
 class Completions(Reply):
@@ -125,6 +129,7 @@ class ChatChoice(Reply):
     finish_reason: Literal["stop", "length"]
     token_ids: list[int] | None = None
     trace: Trace | None = None
+    words: Words | None = None
 
 
 class Chat(Reply):
@@ -151,6 +156,7 @@ class ChunkChoice(Reply):
     finish_reason: Literal["stop", "length"] | None
     token_ids: list[int] | None = None
     trace: Trace | None = None
+    words: Words | None = None
 
 
 class ChatChunk(Reply):
@@ -180,6 +186,29 @@ class ModelCard(Reply):
 class ModelList(Reply):
     object: Literal["list"]
     data: list[ModelCard]
+
+
+class PassCosts(Reply):
+    """Measured when the server began; of a model whose passes are nominal, those."""
+
+    target_seconds: list[float]  # of a pass over 1, 2, … new rows
+    draft_seconds: dict[str, list[float]]  # the same of drafters that run a model, by name
+
+
+class Setup(Reply):
+    """What the server runs, for pages that show it."""
+
+    model: str
+    vocab_size: int
+    context: int | None
+    chat: bool  # whether the model has a chat template
+    backend: str
+    threads: int | None
+    processor: str
+    drafters: list[str]
+    verifier: str
+    num_draft: int | Literal["auto"]
+    costs: PassCosts | None  # None: nothing drafts, so nothing was measured
 
 
 class Health(Reply):

@@ -13,8 +13,10 @@ from forerun.server.responses import (
     SpeculativeDecoding,
     Trace,
     Usage,
+    Words,
 )
-from forerun.trace import Round
+from forerun.text.tokenizer import Tokenizer
+from forerun.trace import Round, ids
 
 PREDICTION = "prediction"  # the drafter behind predicted outputs, by name
 
@@ -67,3 +69,9 @@ def metrics(choices: Sequence[Completion]) -> Metrics:
 
 def trace(rounds: Iterable[Round]) -> Trace:
     return [json.loads(record.to_json()) for record in rounds]
+
+
+def words(rounds: Iterable[Round], tokenizer: Tokenizer) -> Words:
+    """The text of every id in a trace."""
+    found = sorted({token for record in rounds for token in ids(record)})
+    return {str(token): tokenizer.token_text(token) for token in found}
