@@ -59,7 +59,7 @@ def test_what_is_documented(lively):
     paths = schema["paths"]
     assert sorted(paths) == [
         "/detokenize", "/health", "/metrics", "/tokenize", "/v1/chat/completions",
-        "/v1/completions", "/v1/models", "/v1/models/{model}",
+        "/v1/completions", "/v1/forerun/setup", "/v1/models", "/v1/models/{model}",
     ]  # fmt: skip
     for operations in paths.values():
         for operation in operations.values():
@@ -81,6 +81,6 @@ def test_what_is_documented(lively):
         "model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "n",
         "stop", "seed", "stream", "stream_options", "logprobs", "top_logprobs", "presence_penalty",
         "frequency_penalty", "logit_bias", "response_format", "prediction", "top_k", "min_p",
-        "repetition_penalty", "drafter", "num_draft", "speculative", "trace",
+        "repetition_penalty", "drafter", "num_draft", "speculative", "trace", "verifier",
     ):  # fmt: skip
         assert field in fields

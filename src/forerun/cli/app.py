@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 
 import forerun
-from forerun.cli import bench, certify, chat, generate, models, serve
+from forerun.cli import bench, certify, chat, generate, models, play, serve
 from forerun.cli.interrupts import INTERRUPTED
 from forerun.cli.options import spoken
 from forerun.cli.screen import Screen
@@ -42,6 +42,7 @@ app = typer.Typer(
 app.command("generate")(generate.generate)
 app.command("chat")(chat.chat)
 app.command("serve")(serve.serve)
+app.command("play")(play.play)
 app.command("bench")(bench.bench)
 app.command("certify")(certify.certify)
 app.add_typer(models.app)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,7 @@ from forerun.cli.screen import Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
 from forerun.cli.values import number, parse_size, whole
+from forerun.engine import Engine
 from forerun.errors import MissingExtraError, OptionError
 
 KEY = "FORERUN_API_KEY"
@@ -25,13 +28,23 @@ def _option(panel: str, names: str, metavar: str, help: str, **more: Any) -> Any
 
 
 # fmt: off
+HOST = _option(
+    _SERVER, "--host", "ADDRESS", "0.0.0.0 lets other machines ask: give --api-key then.",
+)
+PORT = _option(_SERVER, "--port", "N", "0: a free one, which is told.", parser=whole)
+API_KEY = _option(
+    _SAFETY, "--api-key", "KEY",
+    f"Who may ask. Repeatable. {KEY} in the environment does the same, unseen by other "
+    "users of the machine; keys are separated by commas there. \\[default: everybody]",
+)
+LOG_FILE = _option(
+    "Output", "--log-file", "FILE", "Append the log to a file, instead of standard error.",
+)
+
+
 def serve(
-    host: Annotated[str, _option(
-        _SERVER, "--host", "ADDRESS", "0.0.0.0 lets other machines ask: give --api-key then.",
-    )] = "127.0.0.1",
-    port: Annotated[int, _option(
-        _SERVER, "--port", "N", "0: a free one, which the log tells.", parser=whole,
-    )] = 8000,
+    host: Annotated[str, HOST] = "127.0.0.1",
+    port: Annotated[int, PORT] = 8000,
     served_model_name: Annotated[list[str] | None, _option(
         _SERVER, "--served-model-name", "NAME",
         "The name clients call the model by. Repeatable: all are taken, the first is given. "
@@ -66,11 +79,7 @@ def serve(
         _LIMITS, "--timeout", "SECONDS", "Longest time of a request, waiting included.",
         parser=number,
     )] = 600.0,
-    api_key: Annotated[list[str] | None, _option(
-        _SAFETY, "--api-key", "KEY",
-        f"Who may ask. Repeatable. {KEY} in the environment does the same, unseen by other "
-        "users of the machine; keys are separated by commas there. \\[default: everybody]",
-    )] = None,
+    api_key: Annotated[list[str] | None, API_KEY] = None,
     metrics_key: Annotated[list[str] | None, _option(
         _SAFETY, "--metrics-key", "KEY",
         "Who may see /metrics. Repeatable. \\[default: everybody, or nobody if there are API keys: "
@@ -96,9 +105,7 @@ def serve(
         "Output", "-v --verbose", "", "Log every look at /health too.", count=True,
         show_default=False,
     )] = 0,
-    log_file: Annotated[Path | None, _option(
-        "Output", "--log-file", "FILE", "Append the log to a file, instead of standard error.",
-    )] = None,
+    log_file: Annotated[Path | None, LOG_FILE] = None,
     *,
     settings: Settings,
 ) -> None:
@@ -114,21 +121,16 @@ def serve(
 
       forerun serve -m model.gguf --draft-model small.gguf --api-key "$KEY" --host 0.0.0.0
     """
-    try:
-        from forerun.server import Server, ServerConfig
-        from forerun.server.logs import logging_lines
-    except ModuleNotFoundError as error:
-        raise MissingExtraError.of(error.name or "fastapi", "server", "forerun serve") from None
+    server = extra("forerun serve")
     settings.check()
     if stream_pacing is not None and not stream_pacing > 0:
         raise OptionError(
             f"--stream-pacing must be a number of milliseconds above 0, not {stream_pacing:g}"
         )
-    if not 0 <= port < 65536:
-        raise OptionError(f"--port must be from 0 to 65535, not {port}")
-    config = ServerConfig(
-        models=tuple(served_model_name or [_name(settings.model)]),
-        api_keys=tuple(api_key or []) + _keys_of_environment(),
+    check_port(port)
+    config = server.ServerConfig(
+        models=tuple(served_model_name or [name_of(settings.model)]),
+        api_keys=keys(api_key),
         metrics_keys=tuple(metrics_key or []),
         hosts=tuple(allowed_host or []),
         cors_origins=tuple(cors_origin or []),
@@ -139,31 +141,49 @@ def serve(
         log_prompts=log_prompts,
     )
     kept = 0 if prefix_memory == "0" else parse_size("--prefix-memory", prefix_memory)
-    engine = {
+    limits = {
         "max_batch": max_batch,
         "max_waiting": max_waiting,
         "prefix_memory": kept,
         "share_prefixes": share_prefixes,
     }
-    predicted = settings.predicted_text()
-    with TraceFile(None) as trace:
-        session = Session(settings, Screen(), trace, predicted, **engine)
-    if session.engine.drafter is not None:
-        session.engine.costs()  # now, not in the middle of the first requests
+    engine = loaded(settings, Screen(), **limits)
+    if engine.drafter is not None:
+        engine.costs()  # now, not in the middle of the first requests
     level = logging.DEBUG if verbose else logging.INFO
-    with logging_lines(log_file, texts=log_prompts, level=level):
-        server = Server(session.engine, config, host=host, port=port)
-        server.run()
+    with server.logging_lines(log_file, texts=log_prompts, level=level):
+        server.Server(engine, config, host=host, port=port).run()
 
 
 serve = command(serve, only=(MODEL, DRAFTING))
 
 
-def _name(model: str) -> str:
+def extra(command: str) -> ModuleType:
+    """The server's package; MissingExtraError, for `command`, where what it needs is not here."""
+    try:
+        return importlib.import_module("forerun.server")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of(error.name or "fastapi", "server", command) from None
+
+
+def loaded(settings: Settings, screen: Screen, **engine: Any) -> Engine:
+    """The engine that `settings` ask for. `engine` are further keywords of it."""
+    predicted = settings.predicted_text()
+    with TraceFile(None) as trace:
+        return Session(settings, screen, trace, predicted, **engine).engine
+
+
+def check_port(port: int) -> None:
+    if not 0 <= port < 65536:
+        raise OptionError(f"--port must be from 0 to 65535, not {port}")
+
+
+def name_of(model: str) -> str:
     """What clients call it: the name of a named or hub model, the stem of a file."""
     path = Path(model)
     return path.stem if path.suffix == ".gguf" else path.name if path.is_dir() else model
 
 
-def _keys_of_environment() -> tuple[str, ...]:
-    return tuple(key for key in os.environ.get(KEY, "").split(",") if key)
+def keys(given: list[str] | None) -> tuple[str, ...]:
+    """Those of the command line, and those of the environment."""
+    return (*(given or []), *(key for key in os.environ.get(KEY, "").split(",") if key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -23,8 +23,9 @@ from forerun.server.errors import ApiError, ErrorBody, refusal
 from forerun.server.failures import Failures
 from forerun.server.hosts import Hosts
 from forerun.server.limits import BodyLimit
-from forerun.server.logs import AccessLog
+from forerun.server.logs import AccessLog, Count
 from forerun.server.metrics import CONTENT_TYPE
+from forerun.server.page import File, files, routes
 from forerun.server.replies import error_response, json_response
 from forerun.server.requests import (
     ChatRequest,
@@ -40,11 +41,13 @@ from forerun.server.responses import (
     Health,
     ModelCard,
     ModelList,
+    Setup,
     Text,
     Tokens,
 )
 from forerun.server.security import Keys
 from forerun.server.service import VERSION, Service
+from forerun.server.setup import setup
 
 log = logging.getLogger("forerun.server")
 
@@ -90,35 +93,63 @@ def create_app(engine: Engine, config: ServerConfig) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine.start()
         yield
-        service.draining = True
+        app.state.draining = True
         await in_thread(engine.close)
 
+    app = _app(lifespan=lifespan)
+    _add_answers(app, service)
+    _add_tokens(app, service)
+    _add_state(app, service)
+    _complete(app.openapi())
+    _finish(app, config, files("key" if config.api_keys else "open"), service.metrics.answered)
+    return app
+
+
+def create_page(config: ServerConfig) -> FastAPI:
+    """The page and its recordings, without an engine."""
+    app = _app(openapi_url=None)
+    _finish(app, config, files("none"), lambda path, status: None)
+    return app
+
+
+def _app(**options: Any) -> FastAPI:
     app = FastAPI(
         title="forerun",
         version=VERSION,
         description="An OpenAI-compatible server with lossless speculative decoding.",
         docs_url=None,  # both pages load scripts from elsewhere
         redoc_url=None,
-        lifespan=lifespan,
+        **options,
     )
-    app.state.service = service
-    _add_answers(app, service)
-    _add_tokens(app, service)
-    _add_state(app, service)
-    paths = {"/openapi.json", *app.openapi()["paths"]}
-    _complete(app.openapi())
+    app.state.draining = False
+
+    @app.get("/health", responses={503: {"model": Health, "description": "Going down"},
+                                   **_errors(400, 405, 408, 413, 500)})  # fmt: skip
+    async def health(response: Response) -> Health:
+        """Whether the server takes requests. Needs no key."""
+        response.status_code = 503 if app.state.draining else 200
+        return Health(status="draining" if app.state.draining else "ok")
+
+    return app
+
+
+def _finish(app: FastAPI, config: ServerConfig, page: Mapping[str, File], count: Count) -> None:
+    """The page, and what lies around all routes."""
+    paths = {"/openapi.json", *page, *(route.path for route in app.routes)}  # type: ignore[attr-defined]
+    app.routes.extend(routes(page))
     _add_handlers(app)
     app.add_middleware(Failures)
     app.add_middleware(BodyLimit, most=config.max_body, seconds=config.body_timeout)
-    app.add_middleware(Keys, keys=config.api_keys, metrics=config.metrics_keys)
+    app.add_middleware(
+        Keys, keys=config.api_keys, metrics=config.metrics_keys, open={"/health", *page}
+    )
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=config.cors_origins, allow_methods=["GET", "POST"],
             allow_headers=["*"], expose_headers=["x-request-id", "retry-after"],
         )  # fmt: skip
     app.add_middleware(Hosts, hosts=config.hosts)
-    app.add_middleware(AccessLog, metrics=service.metrics, texts=config.log_prompts, paths=paths)
-    return app
+    app.add_middleware(AccessLog, count=count, texts=config.log_prompts, paths=paths)
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
@@ -225,12 +256,12 @@ def _add_state(app: FastAPI, service: Service) -> None:
     async def model(model: str) -> ModelCard:
         return card(service.named(model))
 
-    @app.get("/health", responses={503: {"model": Health, "description": "Going down"},
-                                   **_errors(400, 405, 408, 413, 500)})  # fmt: skip
-    async def health(response: Response) -> Health:
-        """Whether the server takes requests. Needs no key."""
-        response.status_code = 503 if service.draining else 200
-        return Health(status="draining" if service.draining else "ok")
+    told = setup(service)
+
+    @app.get("/v1/forerun/setup", responses=_errors(*ANYWHERE))
+    async def of_this_server() -> Setup:
+        """What the server runs, and what passes cost here: for pages that show it."""
+        return told
 
     @app.get("/metrics", response_class=Response, responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **_errors(*ANYWHERE),

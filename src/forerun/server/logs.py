@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forerun.errors import OptionError
-from forerun.server.metrics import Metrics
 
 log = logging.getLogger("forerun.server")
+
+Count = Callable[[str, int], None]
+"""Told the path and the status of each answer."""
 
 
 class JsonLines(logging.Formatter):
@@ -82,8 +84,8 @@ def logging_lines(
 class AccessLog:
     """ASGI: a name for each request (`x-request-id`), and a line and a count when it is over."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, *, texts: bool, paths: set[str]) -> None:
-        self._app, self._metrics, self._texts, self._paths = app, metrics, texts, paths
+    def __init__(self, app: ASGIApp, count: Count, *, texts: bool, paths: Collection[str]) -> None:
+        self._app, self._count, self._texts, self._paths = app, count, texts, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -105,7 +107,7 @@ class AccessLog:
             await self._app(scope, receive, named)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
-            self._metrics.answered(path, status)
+            self._count(path, status)
             fields: dict[str, Any] = {
                 "id": name,
                 "method": scope["method"],

@@ -16,7 +16,7 @@ import uvicorn
 
 from forerun.engine import Engine
 from forerun.errors import OptionError
-from forerun.server.app import create_app
+from forerun.server.app import create_app, create_page
 from forerun.server.config import ServerConfig
 from forerun.server.hosts import LOOPBACK, loopback
 
@@ -24,19 +24,25 @@ log = logging.getLogger("forerun.server")
 
 
 class Server(uvicorn.Server):
-    """Serves `engine` at host and port; port 0 takes a free one, `url` says which.
+    """Serves `engine` at host and port; port 0 takes a free one, `url` says which. Without an
+    engine it serves the page and its recordings alone.
 
     `run()` blocks until a signal ends it, or `should_exit` is set. OptionError where the address
     cannot be had, before anything is served.
     """
 
     def __init__(
-        self, engine: Engine, config: ServerConfig, *, host: str = "127.0.0.1", port: int = 8000
+        self,
+        engine: Engine | None,
+        config: ServerConfig,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
     ) -> None:
         if loopback(host) and not config.hosts:
             config = replace(config, hosts=(*LOOPBACK, host))
-        app = create_app(engine, config)
-        self._service = app.state.service
+        app = create_page(config) if engine is None else create_app(engine, config)
+        self._state = app.state
         super().__init__(
             uvicorn.Config(
                 app,
@@ -56,7 +62,7 @@ class Server(uvicorn.Server):
         address = self.socket.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         self.url = f"http://{shown}:{address[1]}"
-        if not loopback(host) and not config.api_keys:
+        if engine is not None and not loopback(host) and not config.api_keys:
             log.warning("open_to_all", extra={"fields": {"host": host, "give": "--api-key"}})
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -65,7 +71,8 @@ class Server(uvicorn.Server):
             super().run(sockets=[self.socket])
         finally:
             self.socket.close()
-            self._engine.close()
+            if self._engine is not None:
+                self._engine.close()
             log.info("closed")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -74,7 +81,7 @@ class Server(uvicorn.Server):
             log.info("ending", extra={"fields": {"signal": sig}})
             os._exit(1)  # the interpreter's own end would wait for threads that are at work
         self.should_exit = True
-        self._service.draining = True
+        self._state.draining = True
         log.info("draining", extra={"fields": {"signal": sig}})
 
 

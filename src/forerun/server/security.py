@@ -1,7 +1,8 @@
 """Who may ask: API keys, compared in constant time, before a body is read.
 
 A key is its client's tenant: pages of the prefix cache and the drafters' memory are shared within
-it alone. Tenants are digests, so that no key is kept where it is not needed. `/health` needs none.
+it alone. Tenants are digests, so that no key is kept where it is not needed. `/health` needs none,
+nor does the page, which is the same for everybody.
 
 `/metrics` has keys of its own: counters that move with each round tell one tenant how another's
 drafts were accepted.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,20 +20,26 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from forerun.server.errors import ApiError
 from forerun.server.replies import error_response
 
-OPEN = ("/health",)
 METRICS = "/metrics"
 
 
 class Keys:
-    """ASGI: 401 for a request without one of `keys`; none given: everybody may ask."""
+    """ASGI: 401 for a request without one of `keys`; none given: everybody may ask. Paths in `open`
+    need none."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[str], metrics: Sequence[str] = ()) -> None:
-        self._app = app
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: Sequence[str],
+        metrics: Sequence[str] = (),
+        open: Collection[str] = (),
+    ) -> None:
+        self._app, self._open = app, open
         self._digests = [_digest(key) for key in keys]
         self._metrics = [_digest(key) for key in metrics]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and scope["path"] not in self._open:
             counts = scope["path"] == METRICS
             wanted = self._metrics if counts else self._digests
             if wanted or self._digests:

@@ -86,7 +86,6 @@ class Service:
         tokens = range(self.tokenizer.vocab_size)
         self._longest = max(len(self.tokenizer.token_bytes(token)) for token in tokens)
         self._workers = Workers(GRAMMARS, GRAMMARS_WAITING)
-        self.draining = False
 
     def named(self, model: str | None) -> str:
         """The name to answer with. ApiError 404 for one that is not served."""

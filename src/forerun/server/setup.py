@@ -1,0 +1,35 @@
+"""What a page of this server's may show of it: the model, its drafters, what passes cost here.
+
+Only what was settled when the server began: figures that move with requests, as the engine's own
+corrections of these costs do, would tell one tenant of another's. Nothing is measured to answer.
+"""
+
+from __future__ import annotations
+
+from forerun.drafters.base import parts
+from forerun.models.cost import backend, processor
+from forerun.server.responses import PassCosts, Setup
+from forerun.server.service import Service
+
+
+def setup(service: Service) -> Setup:
+    engine, target = service.engine, service.engine.target
+    costs = engine.known_costs
+    return Setup(
+        model=service.config.models[0],
+        vocab_size=target.vocab_size,
+        context=target.context,
+        chat=bool(service.tokenizer.chat_template),
+        backend=backend(target),
+        threads=getattr(target, "threads", None),
+        processor=processor(),
+        drafters=list(parts(engine.drafter)),
+        verifier=engine.verifier,
+        num_draft=engine.num_draft,
+        costs=None
+        if costs is None
+        else PassCosts(
+            target_seconds=list(costs.target),
+            draft_seconds={name: list(seconds) for name, seconds in costs.draft.items()},
+        ),
+    )
