@@ -9,7 +9,7 @@
  * Chen et al. 2023, theorem 1.) Knows with what probability, never whether.
  */
 
-import { mass, type Law } from './law';
+import { mass, type Law } from "./law";
 
 export type DraftLaw = Law | null;
 

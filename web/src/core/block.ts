@@ -9,10 +9,10 @@
  * [P_τ · p_{τ+1} − q_{τ+1}]+, or is the bonus. (Sun et al. 2024, arXiv 2403.10444, algorithm 2.)
  */
 
-import { draftMass, excess, residual } from './acceptance';
-import type { Draws } from './draws';
-import { mass, type Law } from './law';
-import { at, type Proposal, type Verdict } from './round';
+import { draftMass, excess, residual } from "./acceptance";
+import type { Draws } from "./draws";
+import { mass, type Law } from "./law";
+import { at, type Proposal, type Verdict } from "./round";
 
 export interface BlockStep {
   /** P_i: how much of the path so far the target would have written itself, at most 1. */
@@ -48,7 +48,7 @@ export function block(proposal: Proposal, p: readonly Law[], draws: Draws): Verd
   return {
     path: Array.from({ length: accepted }, (_, i) => i),
     token: draws.draw(law),
-    kind: bonus ? 'bonus' : 'residual',
+    kind: bonus ? "bonus" : "residual",
     law,
     acceptance: steps.map((step) => step.acceptance),
   };

@@ -5,9 +5,9 @@
  * the text is a function of the luck and of p alone. (Daliri et al. 2024, arXiv 2408.07978.)
  */
 
-import type { Draws } from './draws';
-import { mass, type Law } from './law';
-import { at, childrenOf, ROOT, type Proposal, type Verdict } from './round';
+import type { Draws } from "./draws";
+import { mass, type Law } from "./law";
+import { at, childrenOf, ROOT, type Proposal, type Verdict } from "./round";
 
 /** Arrival times E_x / p(x); Infinity where p is 0. */
 export function arrivals(law: Law, exponentials: readonly number[]): number[] {
@@ -21,7 +21,7 @@ export function race(law: Law, exponentials: readonly number[]): number {
   for (const [x, time] of times.entries()) {
     if (time < (times[winner] ?? Infinity)) winner = x;
   }
-  if (winner < 0) throw new RangeError('a law without mass has no winner');
+  if (winner < 0) throw new RangeError("a law without mass has no winner");
   return winner;
 }
 
@@ -45,12 +45,12 @@ export function coupled(proposal: Proposal, p: readonly Law[], draws: Draws): Ve
   for (;;) {
     const node = path.at(-1) ?? ROOT;
     const law = at(p, node + 1);
-    const token = draws.race(law, tokens, 'target');
+    const token = draws.race(law, tokens, "target");
     const children = childrenOf(proposal, node);
     for (const child of children) judged[child] = mass(law, at(proposal.tokens, child));
     const match = children.find((child) => at(proposal.tokens, child) === token);
     if (match === undefined) {
-      const kind = children.length > 0 ? 'residual' : 'bonus';
+      const kind = children.length > 0 ? "residual" : "bonus";
       return { path, token, kind, law, acceptance: judged };
     }
     path.push(match);

@@ -3,9 +3,9 @@
  * chance, a recording, or an enumeration of every outcome (enumerate.ts).
  */
 
-import { race } from './coupled';
-import { inverseCdf, type Law } from './law';
-import { exponential, uniformAt } from './random';
+import { race } from "./coupled";
+import { inverseCdf, type Law } from "./law";
+import { exponential, uniformAt } from "./random";
 
 export interface Draws {
   /** True with `probability`; the coin of a drafted node. */
@@ -13,19 +13,22 @@ export interface Draws {
   /** A token drawn from `law` by fresh noise. */
   draw(law: Law): number;
   /** A token from `law` by the exponentials of the position after drafted tokens `path`. */
-  race(law: Law, path: readonly number[], who: 'draft' | 'target'): number;
+  race(law: Law, path: readonly number[], who: "draft" | "target"): number;
 }
 
 /** Seeded draws of one round that starts at an absolute position; they remember their coins. */
 export class SeededDraws implements Draws {
+  readonly seed: number;
+  readonly round: number;
+  readonly position: number;
   readonly coins = new Map<number, number>();
   #drawn = 0;
 
-  constructor(
-    readonly seed: number,
-    readonly round: number,
-    readonly position: number,
-  ) {}
+  constructor(seed: number, round: number, position: number) {
+    this.seed = seed;
+    this.round = round;
+    this.position = position;
+  }
 
   accept(probability: number, node: number): boolean {
     const coin = uniformAt(this.seed, `accept ${this.round}`, node);

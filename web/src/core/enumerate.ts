@@ -3,9 +3,9 @@
  * branch of its choices, until all were taken. No sampling. The library proves its own loop so.
  */
 
-import type { Draws } from './draws';
-import { total, type Law } from './law';
-import { at, chain, emitted, type Proposal, type Verdict } from './round';
+import type { Draws } from "./draws";
+import { total, type Law } from "./law";
+import { at, chain, emitted, type Proposal, type Verdict } from "./round";
 
 export type Verifier = (proposal: Proposal, p: readonly Law[], draws: Draws) => Verdict;
 
@@ -60,7 +60,7 @@ function enumerated(choose: (law: Law) => number): Draws {
     },
     draw,
     race(law, path, who) {
-      if (who === 'draft') return draw(law);
+      if (who === "draft") return draw(law);
       const key = path.join();
       const token = raced.get(key) ?? draw(law);
       raced.set(key, token);
@@ -124,11 +124,11 @@ function complete(
   more: (prefix: number[]) => { value: number[]; weight: number }[],
 ): Map<string, number> {
   const found: { value: string; weight: number }[] = [];
-  let frontier = new Map([['', 1]]);
+  let frontier = new Map([["", 1]]);
   while (frontier.size > 0) {
     const following: { value: string; weight: number }[] = [];
     for (const [key, reached] of frontier) {
-      const prefix = key === '' ? [] : key.split(',').map(Number);
+      const prefix = key === "" ? [] : key.split(",").map(Number);
       for (const { value, weight } of more(prefix)) {
         const text = cut([...prefix, ...value], end, maxTokens);
         const done = text.length === maxTokens || text.at(-1) === end;

@@ -19,7 +19,7 @@ export function total(law: Law): number {
 export function normalised(weights: Law): Law {
   const sum = total(weights);
   if (!(sum > 0) || !Number.isFinite(sum) || weights.some((w) => !(w >= 0))) {
-    throw new RangeError(`weights must be at least 0 with a sum above 0, not ${weights.join(', ')}`);
+    throw new RangeError(`weights must be at least 0 with a sum above 0, not ${weights.join(", ")}`);
   }
   return weights.map((w) => w / sum);
 }
@@ -49,7 +49,7 @@ export function inverseCdf(law: Law, u: number): number {
       if (sum > goal) return x;
     }
   }
-  if (last < 0) throw new RangeError('a law without mass has no token to draw');
+  if (last < 0) throw new RangeError("a law without mass has no token to draw");
   return last;
 }
 

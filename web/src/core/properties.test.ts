@@ -1,20 +1,20 @@
 /** What must hold for all laws, tried on many. */
 
-import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
 
-import { acceptance, excess, kept, leak, positive, residual, totalVariation } from './acceptance';
-import { block, blockSteps } from './block';
-import { agreement, coupled, race } from './coupled';
-import { outcomes, plainLaw, playRound, roundLaw, sequenceLaw, type Verifier } from './enumerate';
-import { argmax, atTemperature, inverseCdf, mass, normalised, pointMass, total, withMass, type Law } from './law';
-import { philox, Random, uniformAt } from './random';
-import { recursive, without } from './recursive';
-import { rejection } from './rejection';
-import { at, chain, emitted } from './round';
-import { emit, LENIENCE, ruleLaw, RULES } from './rules';
-import { bestGamma, expectedTokens, speedup } from './speed';
-import { band, binomialCdf, binomialQuantile, chiSquare, within } from './statistics';
+import { acceptance, excess, kept, leak, positive, residual, totalVariation } from "./acceptance";
+import { block, blockSteps } from "./block";
+import { agreement, coupled, race } from "./coupled";
+import { outcomes, plainLaw, playRound, roundLaw, sequenceLaw, type Verifier } from "./enumerate";
+import { argmax, atTemperature, inverseCdf, mass, normalised, pointMass, total, withMass, type Law } from "./law";
+import { philox, Random, uniformAt } from "./random";
+import { recursive, without } from "./recursive";
+import { rejection } from "./rejection";
+import { at, chain, emitted } from "./round";
+import { emit, LENIENCE, ruleLaw, RULES } from "./rules";
+import { bestGamma, expectedTokens, speedup } from "./speed";
+import { band, binomialCdf, binomialQuantile, chiSquare, within } from "./statistics";
 
 const weights = (size: number) =>
   fc
@@ -43,8 +43,8 @@ function distance(a: Map<string, number>, b: Map<string, number>): number {
 const turning = (law: Law) => (prefix: readonly number[]) =>
   law.map((_, x) => at(law, (x + prefix.reduce((s, t) => s * 2 + t + 1, 0)) % law.length));
 
-describe('laws', () => {
-  it('draws no token without mass', () => {
+describe("laws", () => {
+  it("draws no token without mass", () => {
     fc.assert(
       fc.property(pair, unit, ([p], u) => {
         expect(mass(p, inverseCdf(p, u))).toBeGreaterThan(0);
@@ -52,7 +52,7 @@ describe('laws', () => {
     );
   });
 
-  it('keeps a dragged law a law, the others in proportion', () => {
+  it("keeps a dragged law a law, the others in proportion", () => {
     fc.assert(
       fc.property(pair, fc.nat(4), unit, ([p], token, value) => {
         const x = token % p.length;
@@ -69,7 +69,7 @@ describe('laws', () => {
     );
   });
 
-  it('is itself at temperature 1, and greedy at 0', () => {
+  it("is itself at temperature 1, and greedy at 0", () => {
     fc.assert(
       fc.property(pair, ([p]) => {
         near(atTemperature(p, 1), p);
@@ -79,8 +79,8 @@ describe('laws', () => {
   });
 });
 
-describe('one token', () => {
-  it('min(q, p) + β·[p − q]+/β = p', () => {
+describe("one token", () => {
+  it("min(q, p) + β·[p − q]+/β = p", () => {
     fc.assert(
       fc.property(pair, ([p, q]) => {
         const beta = totalVariation(p, q);
@@ -93,7 +93,7 @@ describe('one token', () => {
     );
   });
 
-  it('u = min(u, v) + [u − v]+', () => {
+  it("u = min(u, v) + [u − v]+", () => {
     fc.assert(
       fc.property(unit, unit, (u, v) => {
         expect(Math.min(u, v) + positive(u - v)).toBeCloseTo(u, 14);
@@ -101,7 +101,7 @@ describe('one token', () => {
     );
   });
 
-  it('keeps q·a = min(q, p), and never a token of p = 0', () => {
+  it("keeps q·a = min(q, p), and never a token of p = 0", () => {
     fc.assert(
       fc.property(pair, ([p, q]) => {
         for (const [x, m] of q.entries()) {
@@ -114,38 +114,47 @@ describe('one token', () => {
     );
   });
 
-  it('has the law p by the right rule, and what was foretold by the wrong ones', () => {
+  it("has the law p by the right rule, and what was foretold by the wrong ones", () => {
     fc.assert(
       fc.property(pair, ([p, q]) => {
-        near(ruleLaw('right', p, q), p);
+        near(ruleLaw("right", p, q), p);
         const beta = totalVariation(p, q);
-        near(ruleLaw('from-target', p, q), kept(p, q).map((m, x) => m + beta * mass(p, x)));
+        near(
+          ruleLaw("from-target", p, q),
+          kept(p, q).map((m, x) => m + beta * mass(p, x)),
+        );
         const best = argmax(q);
         const a = acceptance(p, q, best);
         const r = residual(p, q);
-        near(ruleLaw('argmax', p, q), p.map((_, x) => (x === best ? a : 0) + (1 - a) * mass(r, x)));
+        near(
+          ruleLaw("argmax", p, q),
+          p.map((_, x) => (x === best ? a : 0) + (1 - a) * mass(r, x)),
+        );
         for (const rule of RULES) expect(total(ruleLaw(rule, p, q))).toBeCloseTo(1, 12);
       }),
     );
   });
 
-  it('is wrong by the wrong rules: a mistake that shows', () => {
-    const [p, q] = [[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]];
-    for (const rule of RULES.filter((r) => r !== 'right')) {
+  it("is wrong by the wrong rules: a mistake that shows", () => {
+    const [p, q] = [
+      [0.6, 0.3, 0.1],
+      [0.2, 0.3, 0.5],
+    ];
+    for (const rule of RULES.filter((r) => r !== "right")) {
       expect(totalVariation(ruleLaw(rule, p, q), p)).toBeGreaterThan(0.05);
     }
     expect(LENIENCE).toBeLessThan(1);
   });
 });
 
-describe('verifiers', () => {
+describe("verifiers", () => {
   const verifiers: [string, Verifier][] = [
-    ['rejection', rejection],
-    ['block', block],
-    ['coupled', coupled],
+    ["rejection", rejection],
+    ["block", block],
+    ["coupled", coupled],
   ];
 
-  it.each(verifiers)('%s writes Π p, exactly', (_, verifier) => {
+  it.each(verifiers)("%s writes Π p, exactly", (_, verifier) => {
     const three = fc.tuple(weights(3), weights(3));
     fc.assert(
       fc.property(three, fc.integer({ min: 0, max: 3 }), ([p, q], gamma) => {
@@ -157,10 +166,10 @@ describe('verifiers', () => {
     );
   });
 
-  it('block keeps at least as many tokens on average', () => {
+  it("block keeps at least as many tokens on average", () => {
     const mean = (verifier: Verifier, p: Law, q: Law) =>
       [...roundLaw(verifier, turning(p), turning(q), 3)].reduce(
-        (sum, [text, weight]) => sum + weight * text.split(',').length,
+        (sum, [text, weight]) => sum + weight * text.split(",").length,
         0,
       );
     fc.assert(
@@ -171,7 +180,7 @@ describe('verifiers', () => {
     );
   });
 
-  it('block judges a block of one like a single token', () => {
+  it("block judges a block of one like a single token", () => {
     fc.assert(
       fc.property(pair, ([p, q]) => {
         for (const x of p.keys()) {
@@ -182,7 +191,7 @@ describe('verifiers', () => {
     );
   });
 
-  it('recursive: siblings drawn without replacement leave p as it is', () => {
+  it("recursive: siblings drawn without replacement leave p as it is", () => {
     fc.assert(
       fc.property(fc.tuple(weights(3), weights(3)), ([p, q]) => {
         const law = p.map(() => 0);
@@ -200,10 +209,10 @@ describe('verifiers', () => {
     );
   });
 
-  it('finds a verifier that is wrong', () => {
+  it("finds a verifier that is wrong", () => {
     const wrong: Verifier = (proposal, p, draws) => {
       const verdict = rejection(proposal, p, draws);
-      if (verdict.kind === 'bonus') return verdict;
+      if (verdict.kind === "bonus") return verdict;
       return { ...verdict, token: draws.draw(at(p, verdict.path.length)) };
     };
     const [p, q] = [turning([0.6, 0.3, 0.1]), turning([0.2, 0.3, 0.5])];
@@ -211,24 +220,31 @@ describe('verifiers', () => {
     expect(distance(sequenceLaw(wrong, p, q, 2, limits), plainLaw(p, limits))).toBeGreaterThan(0.05);
   });
 
-  it('coupled: the text is a function of the luck, whatever the drafter', () => {
+  it("coupled: the text is a function of the luck, whatever the drafter", () => {
     fc.assert(
       fc.property(pair, fc.nat(), ([p, q], seed) => {
-        const random = new Random(seed, 'luck');
+        const random = new Random(seed, "luck");
         const noise = [random.exponentials(p.length), random.exponentials(p.length)];
         const draws = {
           accept: () => false,
           draw: () => 0,
           race: (law: Law, path: readonly number[]) => race(law, at(noise, path.length)),
         };
-        const text = playRound(coupled, () => p, () => q, 1, [], { ...draws, draw: (law) => race(law, at(noise, 0)) });
+        const text = playRound(
+          coupled,
+          () => p,
+          () => q,
+          1,
+          [],
+          { ...draws, draw: (law) => race(law, at(noise, 0)) },
+        );
         const plain = noise.map((e) => race(p, e));
         expect(text).toEqual(plain.slice(0, text.length));
       }),
     );
   });
 
-  it('agreement lies between (1 − TV)/(1 + TV) and 1 − TV', () => {
+  it("agreement lies between (1 − TV)/(1 + TV) and 1 − TV", () => {
     fc.assert(
       fc.property(pair, ([p, q]) => {
         const tv = totalVariation(p, q);
@@ -239,9 +255,12 @@ describe('verifiers', () => {
     );
   });
 
-  it('agreement is how often two races with one luck agree', () => {
-    const [p, q] = [[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]];
-    const random = new Random(1, 'agreement');
+  it("agreement is how often two races with one luck agree", () => {
+    const [p, q] = [
+      [0.6, 0.3, 0.1],
+      [0.2, 0.3, 0.5],
+    ];
+    const random = new Random(1, "agreement");
     let same = 0;
     for (let i = 0; i < 20_000; i++) {
       const noise = random.exponentials(3);
@@ -252,8 +271,8 @@ describe('verifiers', () => {
   });
 });
 
-describe('speed', () => {
-  it('expected tokens in closed form, between 1 and γ + 1', () => {
+describe("speed", () => {
+  it("expected tokens in closed form, between 1 and γ + 1", () => {
     fc.assert(
       fc.property(unit, fc.integer({ min: 0, max: 20 }), (alpha, gamma) => {
         const found = expectedTokens(alpha, gamma);
@@ -265,7 +284,7 @@ describe('speed', () => {
     expect(expectedTokens(1, 4)).toBe(5);
   });
 
-  it('is never better at another γ than at the best', () => {
+  it("is never better at another γ than at the best", () => {
     fc.assert(
       fc.property(unit, unit, fc.nat(12), (alpha, c, gamma) => {
         const best = bestGamma(alpha, c, 12);
@@ -277,39 +296,47 @@ describe('speed', () => {
   });
 });
 
-describe('statistics', () => {
-  it('the band holds the right rule, and the test finds the wrong', () => {
-    const [p, q] = [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]];
+describe("statistics", () => {
+  it("the band holds the right rule, and the test finds the wrong", () => {
+    const [p, q] = [
+      [0.5, 0.3, 0.2],
+      [0.2, 0.3, 0.5],
+    ];
     for (const rule of RULES) {
       const random = new Random(3, `tally ${rule}`);
       const counts = p.map(() => 0);
       for (let i = 0; i < 20_000; i++) counts[emit(rule, p, q, random).token]! += 1;
       expect(chiSquare(counts, ruleLaw(rule, p, q)).p).toBeGreaterThan(1e-4);
-      expect(within(counts, band(p, 20_000, 0.999))).toBe(rule === 'right');
-      if (rule !== 'right') expect(chiSquare(counts, p).p).toBeLessThan(1e-9);
+      expect(within(counts, band(p, 20_000, 0.999))).toBe(rule === "right");
+      if (rule !== "right") expect(chiSquare(counts, p).p).toBeLessThan(1e-9);
     }
   });
 
-  it('a count where the law has nothing decides alone', () => {
+  it("a count where the law has nothing decides alone", () => {
     expect(chiSquare([5, 1], [1, 0]).p).toBe(0);
     expect(chiSquare([5, 0], [1, 0]).p).toBe(1);
     expect(chiSquare([0, 0], [0.5, 0.5]).p).toBe(1);
     expect(within([5, 1], band([1, 0], 6))).toBe(false);
   });
 
-  it('p-values of right tallies are uniform', () => {
+  it("p-values of right tallies are uniform", () => {
     const law = [0.4, 0.35, 0.25];
     const bins = [0, 0, 0, 0, 0];
     for (let run = 0; run < 500; run++) {
-      const random = new Random(run, 'uniformity');
+      const random = new Random(run, "uniformity");
       const counts = [0, 0, 0];
       for (let i = 0; i < 300; i++) counts[random.draw(law)]! += 1;
       bins[Math.min(Math.floor(chiSquare(counts, law).p * 5), 4)]! += 1;
     }
-    expect(chiSquare(bins, bins.map(() => 0.2)).p).toBeGreaterThan(1e-4);
+    expect(
+      chiSquare(
+        bins,
+        bins.map(() => 0.2),
+      ).p,
+    ).toBeGreaterThan(1e-4);
   });
 
-  it('quantile and distribution function are inverse', () => {
+  it("quantile and distribution function are inverse", () => {
     fc.assert(
       fc.property(unit, fc.integer({ min: 1, max: 2000 }), unit, (level, n, p) => {
         const k = binomialQuantile(level, n, p);
@@ -320,31 +347,34 @@ describe('statistics', () => {
   });
 });
 
-describe('random', () => {
-  it('is Philox4x32-10: the known answers of its authors', () => {
+describe("random", () => {
+  it("is Philox4x32-10: the known answers of its authors", () => {
     expect(philox([0, 0, 0, 0], [0, 0])).toEqual([0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
     const ones = 0xffffffff;
-    expect(philox([ones, ones, ones, ones], [ones, ones])).toEqual([
-      0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd,
+    expect(philox([ones, ones, ones, ones], [ones, ones])).toEqual([0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
+    expect(philox([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0])).toEqual([
+      0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1,
     ]);
-    expect(
-      philox([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0]),
-    ).toEqual([0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]);
   });
 
-  it('is a function of seed, stream and index', () => {
-    const random = new Random(7, 'a');
+  it("is a function of seed, stream and index", () => {
+    const random = new Random(7, "a");
     const first = [random.uniform(), random.uniform(), random.uniform()];
-    expect(first).toEqual([0, 1, 2].map((i) => uniformAt(7, 'a', i)));
-    expect(uniformAt(8, 'a', 0)).not.toBe(first[0]);
-    expect(uniformAt(7, 'b', 0)).not.toBe(first[0]);
-    expect(uniformAt(7 + 2 ** 32, 'a', 0)).not.toBe(first[0]);
+    expect(first).toEqual([0, 1, 2].map((i) => uniformAt(7, "a", i)));
+    expect(uniformAt(8, "a", 0)).not.toBe(first[0]);
+    expect(uniformAt(7, "b", 0)).not.toBe(first[0]);
+    expect(uniformAt(7 + 2 ** 32, "a", 0)).not.toBe(first[0]);
   });
 
-  it('is uniform', () => {
-    const random = new Random(1, 'uniform');
+  it("is uniform", () => {
+    const random = new Random(1, "uniform");
     const bins = Array.from({ length: 20 }, () => 0);
     for (let i = 0; i < 20_000; i++) bins[Math.floor(random.uniform() * 20)]! += 1;
-    expect(chiSquare(bins, bins.map(() => 1 / 20)).p).toBeGreaterThan(1e-4);
+    expect(
+      chiSquare(
+        bins,
+        bins.map(() => 1 / 20),
+      ).p,
+    ).toBeGreaterThan(1e-4);
   });
 });

@@ -7,7 +7,7 @@
  * Exponentials are −log1p(−u).
  */
 
-import { inverseCdf, type Law } from './law';
+import { inverseCdf, type Law } from "./law";
 
 export type Words = readonly [number, number, number, number];
 
@@ -34,13 +34,13 @@ export function uniformAt(seed: number, stream: string, index: number): number {
 
 /** A stream's uniforms one after another; `index` says how many were taken. */
 export class Random {
+  readonly seed: number;
+  index: number;
   readonly #stream: number;
 
-  constructor(
-    readonly seed: number,
-    stream: string,
-    public index = 0,
-  ) {
+  constructor(seed: number, stream: string, index = 0) {
+    this.seed = seed;
+    this.index = index;
     this.#stream = hash(stream);
   }
 

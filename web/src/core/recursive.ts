@@ -7,10 +7,10 @@
  * (Recursive rejection sampling: Jeon et al. 2024, arXiv 2402.14160; Yang et al. 2024.)
  */
 
-import { acceptance, residual } from './acceptance';
-import type { Draws } from './draws';
-import { normalised, total, type Law } from './law';
-import { at, childrenOf, ROOT, type Proposal, type Verdict } from './round';
+import { acceptance, residual } from "./acceptance";
+import type { Draws } from "./draws";
+import { normalised, total, type Law } from "./law";
+import { at, childrenOf, ROOT, type Proposal, type Verdict } from "./round";
 
 /** q without `token`, normalised; null where nothing is left to draw. */
 export function without(q: Law, token: number): Law | null {
@@ -42,7 +42,7 @@ export function recursive(proposal: Proposal, p: readonly Law[], draws: Draws): 
       q = q === null ? null : without(q, x);
     }
     if (found < 0) {
-      const kind = children.length > 0 ? 'residual' : 'bonus';
+      const kind = children.length > 0 ? "residual" : "bonus";
       return { path, token: draws.draw(law), kind, law, acceptance: judged };
     }
     path.push(found);

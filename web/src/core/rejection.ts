@@ -3,10 +3,10 @@
  * (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2.)
  */
 
-import { acceptance, residual } from './acceptance';
-import type { Draws } from './draws';
-import type { Law } from './law';
-import { at, type Proposal, type Verdict } from './round';
+import { acceptance, residual } from "./acceptance";
+import type { Draws } from "./draws";
+import type { Law } from "./law";
+import { at, type Proposal, type Verdict } from "./round";
 
 export function rejection(proposal: Proposal, p: readonly Law[], draws: Draws): Verdict {
   const judged: (number | null)[] = proposal.tokens.map(() => null);
@@ -17,10 +17,10 @@ export function rejection(proposal: Proposal, p: readonly Law[], draws: Draws): 
     judged[i] = a;
     if (!draws.accept(a, i)) {
       const law = residual(at(p, i), q, x);
-      return { path, token: draws.draw(law), kind: 'residual', law, acceptance: judged };
+      return { path, token: draws.draw(law), kind: "residual", law, acceptance: judged };
     }
     path.push(i);
   }
   const law = at(p, proposal.tokens.length);
-  return { path, token: draws.draw(law), kind: 'bonus', law, acceptance: judged };
+  return { path, token: draws.draw(law), kind: "bonus", law, acceptance: judged };
 }

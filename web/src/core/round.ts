@@ -8,8 +8,8 @@
  * order they were drawn. `p[0]` is the target's law after the prefix, `p[i + 1]` its law after node i.
  */
 
-import type { DraftLaw } from './acceptance';
-import type { Law } from './law';
+import type { DraftLaw } from "./acceptance";
+import type { Law } from "./law";
 
 export const ROOT = -1;
 
@@ -25,7 +25,7 @@ export interface Verdict {
   readonly path: readonly number[];
   /** The target's next token after them. */
   readonly token: number;
-  readonly kind: 'residual' | 'bonus';
+  readonly kind: "residual" | "bonus";
   /** The law that `token` was drawn from. */
   readonly law: Law;
   /** Probability of acceptance by node; null where a node was not judged. */

@@ -7,12 +7,12 @@
  *     lenient      keeps with min(1, p / (ℓ·q)), ℓ < 1
  */
 
-import { acceptance, residual } from './acceptance';
-import type { Draws } from './draws';
-import { outcomes } from './enumerate';
-import { argmax, mass, type Law } from './law';
+import { acceptance, residual } from "./acceptance";
+import type { Draws } from "./draws";
+import { outcomes } from "./enumerate";
+import { argmax, mass, type Law } from "./law";
 
-export const RULES = ['right', 'from-target', 'argmax', 'lenient'] as const;
+export const RULES = ["right", "from-target", "argmax", "lenient"] as const;
 export type Rule = (typeof RULES)[number];
 
 /** ℓ of the lenient rule: a token may be drafted twice as often as it should be. */
@@ -26,16 +26,16 @@ export interface Emission {
 
 /** Probability that `rule` keeps a drafted token. */
 export function keeps(rule: Rule, p: Law, q: Law, token: number): number {
-  if (rule !== 'lenient') return acceptance(p, q, token);
+  if (rule !== "lenient") return acceptance(p, q, token);
   const [target, draft] = [mass(p, token), LENIENCE * mass(q, token)];
   return target < draft ? target / draft : Number(target > 0);
 }
 
 /** One token by `rule`. */
-export function emit(rule: Rule, p: Law, q: Law, draws: Pick<Draws, 'accept' | 'draw'>): Emission {
-  const drafted = rule === 'argmax' ? argmax(q) : draws.draw(q);
+export function emit(rule: Rule, p: Law, q: Law, draws: Pick<Draws, "accept" | "draw">): Emission {
+  const drafted = rule === "argmax" ? argmax(q) : draws.draw(q);
   if (draws.accept(keeps(rule, p, q, drafted), 0)) return { drafted, accepted: true, token: drafted };
-  const law = rule === 'from-target' ? p : residual(p, q);
+  const law = rule === "from-target" ? p : residual(p, q);
   return { drafted, accepted: false, token: draws.draw(law) };
 }
 

@@ -33,10 +33,13 @@ export function gammaQ(a: number, x: number): number {
     }
     return 1 - front * sum;
   }
-  return front / fraction(
-    x + 1 - a,
-    (n) => n * (a - n),
-    (n) => x + 1 - a + 2 * n,
+  return (
+    front /
+    fraction(
+      x + 1 - a,
+      (n) => n * (a - n),
+      (n) => x + 1 - a + 2 * n,
+    )
   );
 }
 
@@ -49,9 +52,7 @@ export function betaI(x: number, a: number, b: number): number {
   const step = (n: number) => {
     const m = Math.floor(n / 2);
     const [even, below] = [n % 2 === 0, a + 2 * m];
-    return even
-      ? (m * (b - m) * x) / ((below - 1) * below)
-      : (-(a + m) * (a + b + m) * x) / (below * (below + 1));
+    return even ? (m * (b - m) * x) / ((below - 1) * below) : (-(a + m) * (a + b + m) * x) / (below * (below + 1));
   };
   return Math.exp(log) / (a * fraction(1, step, () => 1));
 }

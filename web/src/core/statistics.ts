@@ -2,9 +2,9 @@
  * Is a tally the one a law would give? Pearson's chi-square, and a band that holds all bars at once.
  */
 
-import type { Law } from './law';
-import { at } from './round';
-import { betaI, gammaQ } from './special';
+import type { Law } from "./law";
+import { at } from "./round";
+import { betaI, gammaQ } from "./special";
 
 export interface ChiSquare {
   readonly statistic: number;

@@ -3,25 +3,25 @@
  * (tests/play/record_vectors.py; a Python test keeps them current).
  */
 
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it } from "vitest";
 
-import acceptanceCases from '../../vectors/acceptance.json';
-import expectedCases from '../../vectors/expected.json';
-import raceCases from '../../vectors/races.json';
-import roundCases from '../../vectors/rounds.json';
-import sequenceCases from '../../vectors/sequences.json';
-import statisticsCases from '../../vectors/statistics.json';
-import verdictCases from '../../vectors/verdicts.json';
-import { acceptance, excess, residual, totalVariation } from './acceptance';
-import { block } from './block';
-import { coupled, race } from './coupled';
-import type { Draws } from './draws';
-import { roundLaw, sequenceLaw, type NextLaw, type Verifier } from './enumerate';
-import { rejection } from './rejection';
-import { argmax, type Law } from './law';
-import { at, chain } from './round';
-import { expectedTokens } from './speed';
-import { binomialQuantile, chiSquare } from './statistics';
+import acceptanceCases from "../../vectors/acceptance.json";
+import expectedCases from "../../vectors/expected.json";
+import raceCases from "../../vectors/races.json";
+import roundCases from "../../vectors/rounds.json";
+import sequenceCases from "../../vectors/sequences.json";
+import statisticsCases from "../../vectors/statistics.json";
+import verdictCases from "../../vectors/verdicts.json";
+import { acceptance, excess, residual, totalVariation } from "./acceptance";
+import { block } from "./block";
+import { coupled, race } from "./coupled";
+import type { Draws } from "./draws";
+import { roundLaw, sequenceLaw, type NextLaw, type Verifier } from "./enumerate";
+import { rejection } from "./rejection";
+import { argmax, type Law } from "./law";
+import { at, chain } from "./round";
+import { expectedTokens } from "./speed";
+import { binomialQuantile, chiSquare } from "./statistics";
 
 const VERIFIERS: Record<string, Verifier> = { rejection, block };
 
@@ -42,8 +42,8 @@ function sameLaw(found: Map<string, number>, recorded: Record<string, number | u
   }
 }
 
-function tableOf(laws: unknown, name: 'p' | 'q'): NextLaw {
-  const table = laws as Record<string, Record<'p' | 'q', number[]> | undefined>;
+function tableOf(laws: unknown, name: "p" | "q"): NextLaw {
+  const table = laws as Record<string, Record<"p" | "q", number[]> | undefined>;
   return (prefix) => {
     const found = table[prefix.join()];
     if (found === undefined) throw new RangeError(`no laws after ${prefix.join()}`);
@@ -60,8 +60,8 @@ function recorded(coins: readonly number[], noise: readonly Law[] = []): Draws {
   };
 }
 
-describe('the core computes what the library computes', () => {
-  it('acceptance, residual, excess and total variation', () => {
+describe("the core computes what the library computes", () => {
+  it("acceptance, residual, excess and total variation", () => {
     for (const c of acceptanceCases) {
       expect(acceptance(c.p, c.q, c.token)).toBeCloseTo(c.acceptance, 14);
       close(residual(c.p, c.q, c.token, c.scale), c.residual);
@@ -70,7 +70,7 @@ describe('the core computes what the library computes', () => {
     }
   });
 
-  it.each(verdictCases)('verdicts of $tokens by given coins', (c) => {
+  it.each(verdictCases)("verdicts of $tokens by given coins", (c) => {
     const q = c.tokens.map((_, i) => (c.q === null ? null : at(c.q, i)));
     for (const [name, wanted] of Object.entries(c.verdicts)) {
       const found = verifierOf(name)(chain(c.tokens, q), c.p, recorded(c.coins));
@@ -85,7 +85,7 @@ describe('the core computes what the library computes', () => {
     }
   });
 
-  it.each(raceCases)('races by given noise, $winner first', (c) => {
+  it.each(raceCases)("races by given noise, $winner first", (c) => {
     expect(race(at(c.p, 0), at(c.exponentials, 0))).toBe(c.winner);
     const proposal = { tokens: c.tokens, parents: c.parents, q: c.tokens.map(() => null) };
     const found = coupled(proposal, c.p, recorded([], c.exponentials));
@@ -97,30 +97,30 @@ describe('the core computes what the library computes', () => {
     });
   });
 
-  it.each(roundCases)('the exact law of a round, $verifier, γ = $gamma', (c) => {
+  it.each(roundCases)("the exact law of a round, $verifier, γ = $gamma", (c) => {
     const verifier = verifierOf(c.verifier);
-    const found = roundLaw(verifier, tableOf(c.laws, 'p'), tableOf(c.laws, 'q'), c.gamma);
+    const found = roundLaw(verifier, tableOf(c.laws, "p"), tableOf(c.laws, "q"), c.gamma);
     sameLaw(found, c.law);
   });
 
-  it.each(sequenceCases.texts)('the exact law of whole texts, $verifier', (c) => {
-    const [p, q] = [tableOf(sequenceCases.laws, 'p'), tableOf(sequenceCases.laws, 'q')];
+  it.each(sequenceCases.texts)("the exact law of whole texts, $verifier", (c) => {
+    const [p, q] = [tableOf(sequenceCases.laws, "p"), tableOf(sequenceCases.laws, "q")];
     const limits = { end: c.end, maxTokens: c.max_tokens };
     sameLaw(sequenceLaw(verifierOf(c.verifier), p, q, c.gamma, limits), c.law);
   });
 
-  it.each(expectedCases)('expected tokens, α = $alpha, γ = $gamma', (c) => {
+  it.each(expectedCases)("expected tokens, α = $alpha, γ = $gamma", (c) => {
     expect(1 - totalVariation(c.p, c.q)).toBeCloseTo(c.alpha, 14);
     expect(expectedTokens(c.alpha, c.gamma)).toBeCloseTo(c.tokens, 12);
   });
 
-  it.each(statisticsCases.chi_square)('chi-square of $counts', (c) => {
+  it.each(statisticsCases.chi_square)("chi-square of $counts", (c) => {
     const found = chiSquare(c.counts, c.law);
     expect(found.statistic).toBeCloseTo(c.statistic, 9);
     expect(found.p / c.p).toBeCloseTo(1, 9);
   });
 
-  it('binomial quantiles', () => {
+  it("binomial quantiles", () => {
     for (const c of statisticsCases.quantiles) {
       expect(binomialQuantile(c.level, c.n, c.p), JSON.stringify(c)).toBe(c.k);
     }
