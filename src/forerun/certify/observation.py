@@ -26,6 +26,8 @@ from forerun.certify.law_verdict import LawVerdict
 from forerun.errors import OptionError
 
 Array = NDArray[np.float64]
+Keys = Sequence[Hashable] | NDArray[np.int64]
+"""The class of each token: names, or whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +79,7 @@ class Block:
     p: Array  # [N, V]
     recent: NDArray[np.int64]  # [N, R] the last ids before each, the latest first; −1: none
     q: Array | None = None  # [N, V]; a row of NaN: not known
-    classes: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
+    classes: Mapping[str, Keys] = field(default_factory=dict)
     """Name of a partition -> the class of each token, by which bets may differ."""
     others: Mapping[str, Array] = field(default_factory=dict)  # name -> [N, V]; rows of NaN
 
