@@ -1,4 +1,4 @@
-"""`forerun certify --exact`, and the suite behind it: it covers everything, and it can fail."""
+"""`forerun certify`: by enumeration and by samples; it covers everything, and it can fail."""
 
 from __future__ import annotations
 
@@ -93,3 +93,62 @@ def test_nan_is_not_exact():
 @pytest.mark.parametrize("case", suite.cases("model", "block")[:1], ids=lambda case: case.described)
 def test_a_case_says_what_it_is(case):
     assert case.described == "plain, V = 2, γ = 3"
+
+
+# ------------------------------------------------------------------ by samples
+
+SOME = ("--seed", "3", "--setting", "as it is", "--setting", "γ = 8")
+
+
+def test_a_sound_engine(cli, tmp_path):
+    result = cli("certify", "certify.faulty:sound", *SOME, "--tokens", "1500", "--out", tmp_path)
+    assert result.code == 0
+    assert "certify.faulty:sound  lossless within the bound" in result.out
+    assert "no fault found in 3," in result.out
+    assert "excluded" in result.out
+    assert result.out.splitlines()[-1] == "lossless within the bound (false alarm ≤ 1e-06)"
+    assert "tokens · e-value" in result.err  # progress
+    made = json.loads((tmp_path / "report.json").read_text())
+    assert made["exit_code"] == 0
+    assert "certify certify.faulty:sound --seed 3" in made["command"]
+    again = cli("certify", "--check", tmp_path / "report.json")
+    assert (again.code, again.err) == (0, "")
+    assert "which follows from its samples" in again.out
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 2
+    for outside in ("<script", "src=", "@import", "<link"):
+        assert outside not in page
+    assert "| as it is | 1," in (tmp_path / "report.md").read_text()
+    made["cases"][0]["log_e"] += 1
+    (tmp_path / "report.json").write_text(json.dumps(made))
+    altered = cli("certify", "--check", tmp_path / "report.json", "--json")
+    assert altered.code == 2
+    assert "log_e is" in json.loads(altered.out)["mismatches"][0]
+
+
+def test_a_faulty_engine_fails(cli, tmp_path):
+    given = ("certify", "certify.faulty:lenient", *SOME, "--level", "1e-3", "--tokens", "4000")
+    result = cli(*given, "--out", tmp_path)
+    assert result.code == 1
+    assert "with speculation off the same settings hold" in result.out
+    assert "minimal failing case: " in result.out
+    assert "expected token" in result.out
+    assert result.out.splitlines()[-1].startswith("again: forerun certify certify.faulty:lenient")
+    assert "FAULT" in (tmp_path / "report.md").read_text()
+    assert cli("certify", "--check", tmp_path / "report.json").code == 1
+
+
+def test_forerun_itself(cli):
+    result = cli("certify", "forerun", "--drafter", "suffix", "--verifier", "coupled", *SOME,
+                 "--tokens", "600", "--json")  # fmt: skip
+    assert result.code == 0
+    [case] = json.loads(result.out)["cases"]
+    assert case["verdict"] == "lossless within the bound"
+    assert (case["seeds"]["status"], case["bits"]["status"]) == ("same", "same")
+    assert "records" not in case
+
+
+def test_too_few_tokens_decide_nothing(cli):
+    result = cli("certify", "certify.faulty:sound", *SOME, "--tokens", "50")
+    assert result.code == 2
+    assert "too few to say" in result.out

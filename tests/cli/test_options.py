@@ -54,7 +54,12 @@ SURFACE = {
         "--repeats", "--items", "-n --max-tokens", "-t --threads", "--seed", "--data", "--peers",
         "--out", "--plot", "--json", "--no-color",
     },
-    "certify": {"--exact", "--drafter", "--verifier", "--json", "--no-color"},
+    "certify": {
+        "ENGINE", "--exact", "--check", "--drafter", "--verifier", "-m --model", "--draft-model",
+        "--reference", "--off", "-k --num-draft", "--option", "--backend", "--dtype",
+        "-t --threads", "--minutes", "--level", "--seed", "--setting", "--tokens", "--no-tiny",
+        "--trust-reference", "--out", "--json", "--no-color",
+    },
     "models": {"--json", "--no-color"},
     "models pull": {"NAME", "--no-color"},
     "models cost": {

@@ -92,7 +92,9 @@ def run(args: Sequence[str]) -> int:
 
 def _run(args: Sequence[str], debug: bool) -> int:
     try:
-        with typer.main.get_command(app).make_context("forerun", list(args)) as context:
+        with typer.main.get_command(app).make_context(
+            "forerun", list(args), obj=tuple(args)
+        ) as context:
             context.command.invoke(context)
         return 0
     except typer.Exit as leave:

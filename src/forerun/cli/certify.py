@@ -1,124 +1,465 @@
-"""`forerun certify`: prove, here and now, that speculation leaves the output's law alone."""
+"""`forerun certify`: is a speculative decoder lossless?
+
+forerun certify --exact              forerun's own proof, by enumeration forerun certify forerun
+forerun by its samples, on tiny models and on yours forerun certify http://…/v1 -m …     an
+endpoint;  also transformers, llama-cpp-python, vllm, module:function forerun certify --check
+report.json  a report's numbers, computed again
+"""
 
 from __future__ import annotations
 
 import json as json_
+import secrets
+import shlex
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from forerun.certify import suite
+from forerun.certify import build, check, figures, markdown, page, report
+from forerun.certify.law_verdict import power
+from forerun.certify.plan import Case, Plan
+from forerun.certify.run import Progress
+from forerun.certify.run import certify as run_cases
+from forerun.cli import exact as exact_
 from forerun.cli.screen import BAD, STRONG, Screen
-from forerun.cli.values import counted
+from forerun.cli.session import cache_folder
+from forerun.cli.values import number, whole, whole_or_auto
 from forerun.errors import OptionError
+from forerun.models.load import checked_threads
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_SAY_EVERY = 2.0  # seconds between lines of progress, where there is no terminal
+
+_PANEL = "Certifying an engine by its samples"
+
+
+def _option(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PANEL, **more)
 
 
 def certify(
+    context: typer.Context,
+    engine: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ENGINE",
+            help="forerun, transformers, llama-cpp-python, vllm, an address such as "
+            "http://127.0.0.1:8000/v1, or module:function.",
+        ),
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option(
-            "--exact", metavar="", help="Enumerate the production code under all its randomness."
+            "--exact",
+            metavar="",
+            help="Enumerate forerun's production code under all its randomness.",
         ),
     ] = False,
+    check_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="FILE",
+            help="Compute a report's numbers again from its samples.",
+        ),
+    ] = None,
     drafter: Annotated[
         str | None,
-        typer.Option("--drafter", metavar="NAME", help="This drafter only. \\[default: all]"),
+        typer.Option(
+            "--drafter",
+            metavar="NAME",
+            help="Of forerun: this drafter only. \\[default: all, and "
+            "suffix or model with your models]",
+        ),
     ] = None,
     verifier: Annotated[
         str | None,
-        typer.Option("--verifier", metavar="NAME", help="This verifier only. \\[default: all]"),
+        typer.Option(
+            "--verifier",
+            metavar="NAME",
+            help="Of forerun: this verifier only. \\[default: all, and auto with your models]",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        _option(
+            "-m",
+            "--model",
+            metavar="NAME|PATH",
+            help="The target, as the engine knows it. \\[default: tiny models alone]",
+        ),
+    ] = None,
+    draft_model: Annotated[
+        str | None,
+        _option(
+            "--draft-model",
+            metavar="NAME|PATH",
+            help="The draft. Where it numbers its tokens as the "
+            "target does, its law is known to the test.",
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        _option(
+            "--reference",
+            metavar="NAME|PATH",
+            help="The target for forerun's backends, which say its law. \\[default: --model]",
+        ),
+    ] = None,
+    off: Annotated[
+        str | None,
+        _option(
+            "--off",
+            metavar="ADDRESS|ENTRY",
+            help="The same engine with speculation off, where it cannot be turned off by request.",
+        ),
+    ] = None,
+    num_draft: Annotated[
+        Any,
+        _option(
+            "-k",
+            "--num-draft",
+            parser=whole_or_auto,
+            metavar="N|auto",
+            help="γ where a setting names none. \\[default: 4 for forerun, else the engine's own]",
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        _option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Of the engine's adapter, such as lookup=true; values "
+            "are JSON or text. Repeatable.",
+        ),
+    ] = None,
+    backend: Annotated[
+        str,
+        _option(
+            "--backend",
+            metavar="NAME",
+            help="Of the reference, and of forerun: native or hf. \\[default: native where it can]",
+        ),
+    ] = "auto",
+    dtype: Annotated[
+        str,
+        _option(
+            "--dtype",
+            metavar="NAME",
+            help="Numbers the engine computes in: float32, bfloat16, float64.",
+        ),
+    ] = "float32",
+    threads: Annotated[
+        int | None,
+        _option(
+            "-t",
+            "--threads",
+            parser=whole,
+            metavar="N",
+            help="Of a pass.",
+        ),
+    ] = None,
+    minutes: Annotated[
+        float,
+        _option(
+            "--minutes",
+            parser=number,
+            metavar="M",
+            help="How long it may take.",
+        ),
+    ] = 5.0,
+    level: Annotated[
+        float,
+        _option(
+            "--level",
+            parser=number,
+            metavar="P",
+            help="Largest chance of a false alarm of the run.",
+        ),
+    ] = 1e-6,
+    seed: Annotated[
+        int | None,
+        _option(
+            "--seed",
+            parser=whole,
+            metavar="N",
+            help="Of all samples. \\[default: a fresh one]",
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        _option(
+            "--setting",
+            metavar="NAME",
+            help="Of the matrix only this one. Repeatable. \\[default: all]",
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        _option(
+            "--tokens",
+            parser=whole,
+            metavar="N",
+            help="Most tokens of a setting. \\[default: as many as there is time for]",
+        ),
+    ] = None,
+    no_tiny: Annotated[
+        bool,
+        _option(
+            "--no-tiny",
+            metavar="",
+            help="No tiny models, only yours.",
+        ),
+    ] = False,
+    trust_reference: Annotated[
+        bool,
+        _option(
+            "--trust-reference",
+            metavar="",
+            help="Take the reference's word where speculation cannot be turned off to compare.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        _option(
+            "--out",
+            metavar="FOLDER",
+            help="Keep report.json, report.md and report.html there.",
+        ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", metavar="", help="One JSON object on standard output.")
+        bool,
+        typer.Option(
+            "--json",
+            metavar="",
+            help="One JSON object on standard output.",
+        ),
     ] = False,
     no_color: Annotated[
-        bool, typer.Option("--no-color", metavar="", help="No colours or styles.")
+        bool,
+        typer.Option(
+            "--no-color",
+            metavar="",
+            help="No colours or styles.",
+        ),
     ] = False,
 ) -> None:
-    """Prove that the output's law is the target's.
+    """Decide whether a speculative decoder is lossless.
 
-    With --exact every random choice of the real decode loop is taken both ways, on small models
-    whose law is known, for every drafter, verifier and kind of sampling; the law that comes out is
-    compared with the target's own. No sampling: the total variation is below 1e-12, or it is wrong.
+    Samples of the engine are held against the target's law by an e-process: stop whenever you like,
+    and a lossless engine is accused with a chance of at most --level. A matrix of settings, tiny
+    models with known laws and your own, greedy text and seeds. Where a law fails with speculation
+    on, the same settings run with it off: only what holds there is speculation's fault.
 
-    Example:
+    Examples:
+
+      forerun certify forerun --minutes 2
+
+      forerun certify forerun -m smollm2 --drafter suffix --verifier block --minutes 5
+
+      forerun certify http://127.0.0.1:8000/v1 -m NAME --reference model.gguf --out report
+
+      forerun certify transformers -m FOLDER --draft-model FOLDER --out report
 
       forerun certify --exact --drafter suffix --verifier block
 
-    Exit code 0 if all is exact, 1 if not.
+    Exit code 0 lossless within the bound the verdict names, 1 not lossless, 2 could not decide, or
+    usage.
     """
-    if not exact:
-        raise OptionError("no proof chosen: forerun certify --exact")
     screen = Screen(no_color=no_color)
-    cases = suite.cases(drafter, verifier)
-    start = time.perf_counter()
-    results = []
-    with _progress(screen, len(cases)) as advance:
-        for case in cases:
-            results.append(suite.run(case))
-            advance()
-    pairs = suite.by_pair(results)
-    good = all(pair.exact for pair in pairs)
+    _one_of(engine, exact, check_file)
+    if exact:
+        exact_.certify_exactly(screen, drafter, verifier, json=json)
+        return
+    if check_file is not None:
+        _check(screen, check_file, json=json)
+        return
+    assert engine is not None
+    build.kind(engine)
+    checked_threads(threads)
+    plan = Plan(
+        minutes=minutes,
+        level=level,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        trust_reference=trust_reference,
+        tokens=tokens,
+    )
+    if out is not None:
+        _writable(out)
+        figures.check()
+    wanted = build.Wanted(
+        engine=engine,
+        model=model,
+        draft_model=draft_model,
+        drafter=drafter,
+        verifier=verifier,
+        num_draft=num_draft,
+        backend=backend,
+        dtype=dtype,
+        threads=threads,
+        reference=reference,
+        off=off,
+        options=_options(option or []),
+        settings=setting or [],
+        cache=cache_folder(),
+    )
+    with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
+        cases = _cases(screen, wanted, plan, Path(folder), tiny=not no_tiny)
+        try:
+            with _progress(screen) as progress:
+                runs = run_cases(cases, plan, progress=progress)
+        finally:
+            for case in cases:
+                case.engine.close()
+    made = report.as_dict(runs, plan, _again(context.obj or (), plan))
+    if out is not None:
+        texts = {report.MARKDOWN: markdown.to_markdown(made), report.HTML: page.to_html(made)}
+        report.write(made, out, texts)
     if json:
-        screen.line(json_.dumps(_as_dict(pairs, good), ensure_ascii=False))
+        screen.line(json_.dumps(report.without_samples(made), ensure_ascii=False))
     else:
-        _print(screen, pairs, len(cases), time.perf_counter() - start)
-    if not good:
-        raise typer.Exit(1)
+        _print(screen, made, out)
+    if made["exit_code"]:
+        raise typer.Exit(made["exit_code"])
 
 
-def _print(screen: Screen, pairs: Sequence[suite.Pair], count: int, seconds: float) -> None:
-    rows = [
-        (
-            pair.drafter,
-            pair.verifier,
-            str(pair.cases),
-            f"{pair.worst.total_variation:.1e}",
-            "PASS" if pair.exact else f"FAIL  {pair.worst.case.described}",
+def _one_of(engine: str | None, exact: bool, check_file: Path | None) -> None:
+    given = [name for name, there in (
+        ("ENGINE", engine is not None), ("--exact", exact), ("--check", check_file is not None),
+    ) if there]  # fmt: skip
+    if len(given) != 1:
+        what = "nothing to certify" if not given else f"{' and '.join(given)} exclude each other"
+        raise OptionError(
+            f"{what}: forerun certify ENGINE (such as forerun, or http://127.0.0.1:8000/v1), "
+            "forerun certify --exact, or forerun certify --check report.json"
         )
-        for pair in pairs
-    ]
-    screen.table(("DRAFTER", "VERIFIER", "CASES", "LARGEST TV", ""), rows)
-    bad = sum(not pair.exact for pair in pairs)
-    screen.line()
-    if bad:
-        what = f"NOT EXACT: {counted(bad, 'pair')} of {len(pairs)} above {suite.EXACT:.0e}"
-    else:
-        what = f"exact: every total variation is below {suite.EXACT:.0e}"
-    screen.line(f"{what} · {counted(count, 'case')} in {seconds:.0f} s", BAD if bad else STRONG)
 
 
-def _as_dict(pairs: Sequence[suite.Pair], good: bool) -> dict[str, Any]:
-    return {
-        "exact": good,
-        "tolerance": suite.EXACT,
-        "pairs": [
-            {
-                "drafter": pair.drafter,
-                "verifier": pair.verifier,
-                "cases": pair.cases,
-                "total_variation": pair.worst.total_variation,
-                "worst_case": pair.worst.case.described,
-                "exact": pair.exact,
-            }
-            for pair in pairs
-        ],
-    }
+def _options(given: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise OptionError(f"--option takes KEY=VALUE, such as lookup=true, not {text!r}")
+        try:
+            found[key.replace("-", "_")] = json_.loads(value)
+        except json_.JSONDecodeError:
+            found[key.replace("-", "_")] = value
+    return found
+
+
+def _cases(
+    screen: Screen, wanted: build.Wanted, plan: Plan, folder: Path, *, tiny: bool
+) -> list[Case]:
+    cases = build.tiny(wanted, folder, seed=plan.seed % 1000) if tiny else []
+    if build.brings_models(wanted):
+        with screen.working(f"loading {wanted.model or wanted.reference or wanted.engine}"):
+            cases.append(build.own(wanted))
+    if not cases:
+        raise OptionError(
+            f"{wanted.engine} cannot be given tiny models: name its own with -m (and --reference, "
+            "where that is no name or path for forerun)"
+        )
+    return cases
+
+
+# ---------------------------------------------------------------------- what is shown
 
 
 @contextmanager
-def _progress(screen: Screen, total: int) -> Iterator[Callable[[], None]]:
-    if not screen.err_styled:
-        yield lambda: None
+def _progress(screen: Screen) -> Iterator[Callable[[Progress], None]]:
+    """One line that changes on a terminal; elsewhere a line now and then."""
+    if screen.err_styled:
+        with screen.console().status("sampling") as status:
+            yield lambda at: status.update(_line(at))
         return
-    from rich.progress import Progress
+    said = -_SAY_EVERY
 
-    with Progress(console=screen.console(), transient=True) as progress:
-        task = progress.add_task("certifying", total=total)
-        yield lambda: progress.advance(task)
+    def note(at: Progress) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= _SAY_EVERY:
+            said = now
+            screen.note(_line(at))
+
+    yield note
+
+
+def _line(at: Progress) -> str:
+    grown = max(min(at.log_e / at.threshold, 1.0), 0.0)
+    bar = "█" * round(10 * grown) + "░" * (10 - round(10 * grown))
+    fault = "  FAULT" if at.fault else ""
+    return (
+        f"{at.case} · {at.setting} · {at.tokens:,} tokens · e-value {power(at.log_e)} {bar} "
+        f"{power(at.threshold)}{fault} · {at.left:.0f} s left"
+    )
+
+
+def _print(screen: Screen, made: dict[str, Any], out: Path | None) -> None:
+    rows = [
+        (case["name"], case["verdict"], f"{case['tokens']:,}", markdown.e_value(case))
+        for case in made["cases"]
+    ]
+    screen.table(("CASE", "VERDICT", "TOKENS", "E-VALUE"), rows)
+    screen.line()
+    for case in made["cases"]:
+        if len(made["cases"]) > 1 and case["verdict"] == "lossless within the bound":
+            continue  # the table says it; one case alone says what is excluded
+        screen.line(f"{case['name']}: {case['why']}")
+        if (minimal := markdown.failing(case)) and case["verdict"] != "lossless within the bound":
+            screen.line(f"  minimal failing case: {minimal[0]}")
+        for name in ("seeds", "bits"):
+            if case[name] is not None:
+                screen.line(f"  {name}: {case[name]['sentence']}")
+    bad = made["verdict"] != "lossless within the bound"
+    screen.line(
+        f"{made['verdict']} (false alarm ≤ {made['plan']['level']:g})", BAD if bad else STRONG
+    )
+    if bad:
+        screen.line(f"again: {made['command']}")
+    if out is not None:
+        screen.note(f"{out / report.HTML}, {report.MARKDOWN} and {report.JSON} are there")
+
+
+def _again(args: Sequence[str], plan: Plan) -> str:
+    """The command line, with its seed."""
+    given = list(args)
+    if "--seed" not in given:
+        given += ["--seed", str(plan.seed)]
+    return f"forerun {shlex.join(given)}"
+
+
+def _check(screen: Screen, file: Path, *, json: bool) -> None:
+    try:
+        made = json_.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(f"--check {file}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise OptionError(f"--check {file} is no report: {error}") from None
+    with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
+        found = check.mismatches(
+            made,
+            lambda models, last: build.references(models, last, cache_folder(), Path(folder)),
+        )
+    if json:
+        screen.line(json_.dumps({"mismatches": found, "verdict": made["verdict"]}))
+    else:
+        for line in found:
+            screen.line(line, BAD)
+        said = "does not follow from its samples" if found else "follows from its samples"
+        screen.line(f"{file}: {made['verdict']}, which {said}", BAD if found else STRONG)
+    code = 2 if found else made["exit_code"]
+    if code:
+        raise typer.Exit(code)
+
+
+def _writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OptionError(f"--out {folder} cannot be written: {reason}") from None

@@ -1,0 +1,470 @@
+"""From names to cases: which engine, with which models, and the reference for it.
+
+    Wanted(engine="forerun", model="smollm2", drafter="suffix")      -> the user's own models
+    Wanted(engine="transformers", draft_model="folder", …)           and tiny ones made on the spot
+
+A case's `models` says how its reference is made, so that a report can be checked later
+(`references`). The engine never shares a model object with the reference.
+
+What this module does not know: how a run goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forerun.certify.bits_verdict import TIES
+from forerun.certify.engines.base import Engine
+from forerun.certify.plan import Case, chosen
+from forerun.certify.prompts import prompts, random_prompts
+from forerun.certify.reference import Reference
+from forerun.certify.settings import matrix
+from forerun.certify.tiny import random_pair
+from forerun.drafters import DRAFTERS, Drafter, names
+from forerun.drafters import drafter as find_drafter
+from forerun.drafters.base import parts
+from forerun.engine.choices import AUTO
+from forerun.errors import OptionError, UnknownNameError
+from forerun.models.base import Model
+from forerun.models.load import load_model
+from forerun.verifiers import VERIFIERS, verifier
+
+FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM = "forerun", "transformers", "llama-cpp-python", "vllm"
+ENGINES = (FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM)
+"""By name; beside them an http(s) address, and `module:function`."""
+
+OWN_SHARE = 1.5  # of the time, for the user's own models beside one tiny pair
+VOCABULARIES = (8, 32, 64)  # of tiny pairs
+
+TINY_COSTS = [1.0, 1.02, 1.04, 1.06, 1.08, 1.1, 1.12, 1.14]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is to be certified, under the command line's names. None: not given."""
+
+    engine: str
+    model: str | None = None
+    draft_model: str | None = None
+    drafter: str | None = None
+    verifier: str | None = None
+    num_draft: int | str | None = None
+    backend: str = AUTO
+    dtype: str = "float32"
+    threads: int | None = None
+    reference: str | None = None  # the target's law, where `model` is not where it is
+    off: str | None = None  # speculation off: an address, or module:function
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the engine's adapter
+    settings: Sequence[str] = ()
+    cache: Path | None = None
+
+
+def kind(engine: str) -> str:
+    """Which adapter a name belongs to; UnknownNameError for none."""
+    if engine.startswith(("http://", "https://")):
+        return "endpoint"
+    if engine in ENGINES:
+        return engine
+    if ":" in engine:
+        return "python"
+    raise UnknownNameError(
+        f"{UnknownNameError.of('engine', engine, ENGINES)} An address (http://…/v1) and an entry "
+        "point (module:function) work too"
+    )
+
+
+# ---------------------------------------------------------------------- the user's own
+
+
+def own(wanted: Wanted) -> Case:
+    """The engine with the user's models."""
+    which = kind(wanted.engine)
+    if wanted.model is None and wanted.reference is None:
+        return _of_entry(wanted)
+    models = {
+        "kind": "load",
+        "target": wanted.reference or wanted.model,
+        "draft": wanted.draft_model if _numbers_alike(wanted) else None,
+        "backend": wanted.backend,
+        "dtype": wanted.dtype if which in (FORERUN, TRANSFORMERS) else "float32",
+        "threads": wanted.threads,
+        "precision": wanted.options.get("precision", _precision(wanted)),
+    }
+    engine = _MAKERS[which](wanted)
+    reference, draft = references(models, engine.traits.temperature_last, wanted.cache)
+    if isinstance(engine, _Late):
+        engine = engine.made(reference)
+    asked = prompts(reference.model)
+    return Case(
+        name=f"{engine.name}, {wanted.model or wanted.reference}",
+        engine=engine,
+        reference=reference,
+        draft=draft,
+        prompts=asked,
+        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
+        samples=4,
+        share=OWN_SHARE,
+        models=models,
+    )
+
+
+def brings_models(wanted: Wanted) -> bool:
+    """Whether there is a model beside the tiny ones: named, or by the callable itself."""
+    if wanted.model is not None or wanted.reference is not None:
+        return True
+    from forerun.certify.engines.python import find
+
+    return kind(wanted.engine) == "python" and hasattr(find(wanted.engine), "target")
+
+
+def _of_entry(wanted: Wanted) -> Case:
+    """A callable that brings its own `target`, and perhaps `draft`."""
+    if not brings_models(wanted):
+        raise OptionError(f"{wanted.engine} needs a model: -m NAME or PATH")
+    engine = _python(wanted)
+    models = {"kind": "python", "entry": wanted.engine, "precision": engine.traits.precision}
+    reference, draft = references(models, engine.traits.temperature_last)
+    asked = prompts(reference.model)
+    return Case(
+        name=wanted.engine,
+        engine=engine,
+        reference=reference,
+        draft=draft,
+        prompts=asked,
+        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
+        models=models,
+    )
+
+
+def _numbers_alike(wanted: Wanted) -> bool:
+    return wanted.draft_model is not None and not wanted.options.get("different_vocabulary")
+
+
+def _precision(wanted: Wanted) -> str:
+    if kind(wanted.engine) == LLAMA_CPP:
+        return "quantised"
+    return "float32" if wanted.dtype == "float64" else wanted.dtype
+
+
+def _forerun(wanted: Wanted) -> Engine:
+    from forerun.certify.engines.own import OwnEngine
+
+    settings = _loading(wanted)
+    assert wanted.model is not None
+    target = load_model(wanted.model, **settings)
+    name = wanted.drafter or ("suffix" if wanted.draft_model is None else "model")
+    options: dict[str, Any] = {}
+    if "model" in names(name):
+        if wanted.draft_model is None:
+            raise OptionError(f"--drafter {name} needs --draft-model")
+        options["model"] = load_model(wanted.draft_model, **settings)
+    if "prediction" in names(name):
+        options["tokens"] = prompts(target)[0]
+    num_draft = 4 if wanted.num_draft is None else wanted.num_draft
+    return OwnEngine(
+        target,
+        find_drafter(name, **options),
+        verifier=wanted.verifier or AUTO,
+        num_draft=num_draft,
+        described={"backend": wanted.backend, "draft_model": wanted.draft_model},
+        **dict(wanted.options),
+    )
+
+
+def _transformers(wanted: Wanted) -> Engine:
+    from forerun.certify.engines.transformers import TransformersEngine
+
+    options = dict(wanted.options)
+    options.pop("different_vocabulary", None)
+    assert wanted.model is not None
+    return TransformersEngine(
+        wanted.model,
+        assistant=wanted.draft_model,
+        num_draft=_number(wanted.num_draft),
+        dtype=wanted.dtype,
+        threads=wanted.threads,
+        **options,
+    )
+
+
+def _llama_cpp(wanted: Wanted) -> Engine:
+    from forerun.certify.engines.llama_cpp import LlamaCppEngine
+
+    assert wanted.model is not None
+    options = {k: v for k, v in wanted.options.items() if k != "precision"}
+    if wanted.num_draft is not None:
+        options["num_draft"] = _number(wanted.num_draft)
+    return LlamaCppEngine(_file(wanted), threads=wanted.threads, **options)
+
+
+def _file(wanted: Wanted) -> str:
+    """A named model as the file it is kept in."""
+    from forerun.models import store
+
+    name = str(wanted.model)
+    return str(store.pull(name, cache=wanted.cache)) if name in store.NAMED else name
+
+
+def _vllm(wanted: Wanted) -> Engine:
+    from forerun.certify.engines.vllm import VllmEngine
+
+    options = dict(wanted.options)
+    config = options.pop("speculative_config", None)
+    if config is None:
+        gamma = _number(wanted.num_draft) or 4
+        config = {"num_speculative_tokens": gamma}
+        if wanted.draft_model is None:
+            config |= {"method": "ngram", "prompt_lookup_max": 3}
+        else:
+            config |= {"model": wanted.draft_model}
+    assert wanted.model is not None
+    return VllmEngine(wanted.model, speculative_config=config, dtype=wanted.dtype, **options)
+
+
+def _python(wanted: Wanted) -> Engine:
+    from forerun.certify.engines.python import PythonEngine, find
+
+    off = None if wanted.off is None else find(wanted.off)
+    return PythonEngine(find(wanted.engine), off, name=wanted.engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Late:
+    """An engine whose adapter needs the reference's tokenizer; `traits` are those of a plain
+    one."""
+
+    name: str
+    made: Callable[[Reference], Engine]
+    traits: Any
+
+
+def _endpoint(wanted: Wanted) -> Any:
+    from forerun.certify.engines.base import Traits
+    from forerun.certify.engines.endpoint import EndpointEngine
+
+    def made(reference: Reference) -> Engine:
+        options = {"seeds": False, **wanted.options}
+        name = options.pop("model", wanted.model)
+        if "controls" in options:
+            options["controls"] = frozenset(options["controls"])
+        return EndpointEngine(
+            wanted.engine,
+            str(name),
+            end_ids=reference.model.eos,
+            find_token=_finder(reference.model),
+            off_url=wanted.off,
+            **options,
+        )
+
+    return _Late(name=wanted.engine, made=made, traits=Traits())
+
+
+def _finder(model: Model) -> Callable[[str], int | None] | None:
+    """A token's text -> its id, None where no id or several have that text."""
+    tokenizer = model.tokenizer
+    if tokenizer is None:
+        return None
+    found: dict[str, int | None] = {}
+    for i in range(model.vocab_size):
+        try:
+            text = tokenizer.token_bytes(i).decode()
+        except UnicodeDecodeError:
+            continue
+        found[text] = None if text in found else i
+    return found.get
+
+
+_MAKERS: dict[str, Callable[[Wanted], Any]] = {
+    FORERUN: _forerun,
+    TRANSFORMERS: _transformers,
+    LLAMA_CPP: _llama_cpp,
+    VLLM: _vllm,
+    "python": _python,
+    "endpoint": _endpoint,
+}
+
+
+def _number(num_draft: int | str | None) -> int | None:
+    if isinstance(num_draft, str):
+        raise OptionError(f"--num-draft {num_draft} is forerun's own; give a number")
+    return num_draft
+
+
+def _loading(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "backend": wanted.backend,
+        "dtype": wanted.dtype,
+        "threads": wanted.threads,
+        "cache": wanted.cache,
+    }
+
+
+# ---------------------------------------------------------------------- tiny pairs
+
+
+def tiny(wanted: Wanted, folder: Path, *, seed: int = 0) -> list[Case]:
+    """The engine with tiny pairs, where it can have them; none for endpoints and callables.
+
+    `folder` is where files of models may be put, and stays in use. For forerun every drafter with
+    every verifier, or those that are named.
+    """
+    which = kind(wanted.engine)
+    if which == FORERUN:
+        return [
+            _tiny_forerun(name, judge, VOCABULARIES[i % len(VOCABULARIES)], seed, wanted)
+            for i, (name, judge) in enumerate(_pairs(wanted))
+        ]
+    if which in (TRANSFORMERS, VLLM):
+        return [_tiny_folder(wanted, seed, folder)]
+    return []
+
+
+def _pairs(wanted: Wanted) -> list[tuple[str, str]]:
+    drafters = [wanted.drafter] if wanted.drafter else [*(n for n in DRAFTERS if n != "none")]
+    judges = [wanted.verifier] if wanted.verifier else list(VERIFIERS)
+    found = []
+    for name in drafters:
+        guesser = _tiny_drafter(name, random_pair(vocabulary=8).draft())
+        made = [part.traits for part in parts(guesser).values()]
+        found += [
+            (name, judge)
+            for judge in judges
+            if judge == AUTO or all(verifier(judge).judges(t.drawn, t.chain) for t in made)
+        ]
+    return found
+
+
+def _tiny_drafter(name: str, model: Model) -> Drafter | None:
+    needs: dict[str, Any] = {}
+    if "model" in names(name):
+        needs["model"] = model
+    if "prediction" in names(name):
+        needs["tokens"] = list(random_prompts(model.vocab_size, model.eos)[1])
+    return find_drafter(name, **needs)
+
+
+def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wanted) -> Case:
+    from forerun.certify.engines.own import OwnEngine
+
+    models = {
+        "kind": "tabular",
+        "vocabulary": vocabulary,
+        "seed": seed,
+        "draft": "model" in names(name),
+        "precision": "float64",
+    }
+    pair = random_pair(vocabulary=vocabulary, seed=seed, order=1, eos=vocabulary - 1)
+    engine = OwnEngine(
+        pair.target(),
+        _tiny_drafter(name, pair.draft()),
+        verifier=judge,
+        num_draft=4 if wanted.num_draft is None else wanted.num_draft,
+        costs=TINY_COSTS,
+    )
+    reference, draft = references(models, False)
+    asked = random_prompts(vocabulary, reference.model.eos, 4)
+    return Case(
+        name=f"{engine.name}, tiny, V = {vocabulary}",
+        engine=engine,
+        reference=reference,
+        draft=draft,
+        prompts=asked,
+        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
+        samples=8,
+        models=models,
+    )
+
+
+def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
+    different = bool(wanted.options.get("different_vocabulary"))
+    models = {
+        "kind": "folders",
+        "seed": seed,
+        "vocabularies": different,
+        "draft": not different and not wanted.options.get("lookup"),
+        "precision": _precision(wanted),
+        "dtype": wanted.dtype,
+    }
+    made = _folders(models, place)
+    drafted = not wanted.options.get("lookup")
+    small = Wanted(
+        **{
+            **vars(wanted),
+            "model": str(made.target),
+            "draft_model": str(made.draft) if drafted else None,
+        }
+    )
+    engine = _MAKERS[kind(wanted.engine)](small)
+    reference, draft = references(models, engine.traits.temperature_last, folder=place)
+    asked = random_prompts(made.vocabulary, frozenset({made.eos}), 4)
+    return Case(
+        name=f"{engine.name}, tiny, V = {made.vocabulary}",
+        engine=engine,
+        reference=reference,
+        draft=draft,
+        prompts=asked,
+        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
+        samples=4,
+        models=models,
+    )
+
+
+def _folders(models: Mapping[str, Any], place: Path) -> Any:
+    from forerun.certify.engines.tiny_folders import write
+
+    return write(place, seed=models["seed"], vocabularies=models["vocabularies"])
+
+
+# ---------------------------------------------------------------------- references
+
+
+def references(
+    models: Mapping[str, Any],
+    temperature_last: bool,
+    cache: Path | None = None,
+    folder: Path | None = None,
+) -> tuple[Reference, Reference | None]:
+    """The reference of the target, and of the draft where its law is known."""
+    options: dict[str, Any] = {
+        "temperature_last": temperature_last,
+        "edge": TIES.get(models.get("precision", "float32"), TIES["float32"]),
+    }
+    target, draft = _models(models, cache, folder)
+    return (
+        Reference(target, **options),
+        None if draft is None else Reference(draft, **options),
+    )
+
+
+def _models(
+    models: Mapping[str, Any], cache: Path | None, folder: Path | None
+) -> tuple[Model, Model | None]:
+    if models["kind"] == "tabular":
+        size = models["vocabulary"]
+        pair = random_pair(vocabulary=size, seed=models["seed"], order=1, eos=size - 1)
+        return pair.target(), pair.draft() if models["draft"] else None
+    if models["kind"] == "python":
+        from forerun.certify.engines.python import find
+
+        function = find(models["entry"])
+        return function.target, getattr(function, "draft", None)  # type: ignore[attr-defined]
+    settings: dict[str, Any] = {"backend": models.get("backend", "hf"), "cache": cache}
+    settings |= {"dtype": models.get("dtype", "float32"), "threads": models.get("threads")}
+    if models["kind"] == "folders":
+        if folder is None:
+            raise OptionError("tiny models need a folder to be made in")
+        made = _folders(models, folder)
+        return (
+            load_model(made.bare, **settings),
+            load_model(made.draft, **settings) if models["draft"] else None,
+        )
+    if models["kind"] != "load":
+        raise OptionError(f"models of kind {models['kind']!r} are not known")
+    draft = models.get("draft")
+    return (
+        load_model(models["target"], **settings),
+        None if draft is None else load_model(draft, **settings),
+    )

@@ -1,0 +1,66 @@
+"""forerun itself, in this process.
+
+What this module does not know: laws. The reference has a model object of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from forerun.certify.engines.base import Tokens, Traits, check_controls, sample_seed
+from forerun.drafters.base import Drafter
+from forerun.engine.choices import AUTO
+from forerun.engine.engine import Engine
+from forerun.models.base import Model
+
+
+class OwnEngine:
+    """`Engine` behind the protocol. Every request of it has a seed, so that `auto` is `coupled`;
+    name another verifier to test that one."""
+
+    def __init__(
+        self,
+        target: Model,
+        drafter: Drafter | str | None = None,
+        *,
+        verifier: str = AUTO,
+        num_draft: int | str = AUTO,
+        max_batch: int = 8,
+        costs: Sequence[float] | None = None,
+        described: Mapping[str, Any] | None = None,
+    ) -> None:
+        gamma: Any = num_draft
+        self._engine = Engine(
+            target, drafter, verifier=verifier, num_draft=gamma, max_batch=max_batch, costs=costs
+        )
+        names = "none" if self._engine.drafter is None else self._engine.drafter.name
+        self.name = f"forerun ({names}, {verifier})"
+        self.traits = Traits(seeds=verifier in (AUTO, "coupled"), parallel=3, precision="float32")
+        self._described = {
+            "target": target.name,
+            "drafter": names,
+            "verifier": verifier,
+            "num_draft": num_draft,
+            **(described or {}),
+        }
+
+    def sample(
+        self, prompt_ids: Sequence[int], n: int, sampling: Mapping[str, Any], seed: int
+    ) -> list[Tokens]:
+        check_controls(self, sampling)
+        prompts: list[Any] = [list(prompt_ids)] * n
+        each = [{**sampling, "seed": sample_seed(seed, i)} for i in range(n)]
+        found = self._engine.generate_batch(prompts, each)
+        for done in found:
+            if done.error is not None:
+                raise done.error
+        return [done.tokens for done in found]
+
+    def describe(self) -> dict[str, Any]:
+        from importlib.metadata import version
+
+        return {"engine": "forerun", "version": version("forerun"), **self._described}
+
+    def close(self) -> None:
+        self._engine.close()

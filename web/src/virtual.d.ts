@@ -1,2 +1,0 @@
-declare module "virtual:katex.css";
-declare module "virtual:tex-style/*";
