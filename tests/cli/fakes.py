@@ -7,6 +7,7 @@
     fake:ids            no tokenizer             fake:esc       writes escape codes
     fake:broken         an error that is not forerun's own
     fake:room=20        memory for so many tokens
+    fake:stuck          never has read the text "stuck"
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Tokenizer:
     eos = frozenset({EOS})
     chat_template = "in encode_chat"
     special, strip_first, guide = eos, b"", None
+    stuck = False
 
     @property
     def _names(self) -> list[str]:  # `text.vocabulary` compares them
@@ -43,6 +45,8 @@ class Tokenizer:
         return self._names[token]
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
+        while self.stuck and text == "stuck":
+            time.sleep(1)
         return [ALPHABET.index(c) if c in ALPHABET else ALPHABET.index("?") for c in text]
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
@@ -68,6 +72,8 @@ class FakeModel(TabularModel):
         context = int(quirks["context"]) if "context" in quirks else None
         super().__init__(self._law, V, EOS, context=context, name="fake")
         self.tokenizer = None if "ids" in quirks else Tokenizer()
+        if "stuck" in quirks:
+            self.tokenizer.stuck = True
         self.generation_defaults = {"temperature": 0.8} if "defaults" in quirks else {}
 
     def extend(self, steps):

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from . import fakes
 from .conftest import FAKE
 
 
@@ -160,6 +161,69 @@ def test_a_second_signal_ends_it(served):
     assert server.process.wait(15) == 1
     running["thread"].join()
     assert not running.get("raw", b"").endswith(b"[DONE]\n\n")
+
+
+def test_a_second_signal_ends_it_whatever_hangs(served):
+    """A thread in the middle of a library's call, which nobody can interrupt."""
+    server = served("-m", "fake:stuck", "--drafter", "none")
+    body = json.dumps({"prompt": "stuck"})
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock:
+        sock.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"
+            b"content-type: application/json\r\n"
+            + f"content-length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        assert server.ask("/health")[0] == 200  # it is read by now, or will be
+        server.process.send_signal(signal.SIGTERM)
+        server.event("draining")
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(1)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(15) == 1
+
+
+def test_costs_are_measured_before_anybody_may_ask(cli, monkeypatch):
+    """Not within the first request's rounds, where all others would wait for it."""
+    seen = []
+
+    class Listening:
+        def __init__(self, engine, config, **where):
+            seen.append(engine._costs)
+
+        def run(self):
+            pass
+
+    monkeypatch.setattr("forerun.server.Server", Listening)
+    assert cli("serve", "-m", "fake", "--drafter", "ngram", "-k", "3").code == 0
+    assert cli("serve", "-m", "fake", "--drafter", "none").code == 0
+    assert seen[0] is not None
+    assert seen[1] is None  # nobody drafts
+
+
+def test_caches_have_a_limit_and_the_log_says_which(served, cli, monkeypatch):
+    """A share of the machine's memory where nothing is said."""
+    given = []
+
+    def load(name, **settings):
+        given.append(settings["max_memory"])
+        return fakes.load_model(name)
+
+    class Listening:
+        def __init__(self, *args, **where):
+            pass
+
+        def run(self):
+            pass
+
+    monkeypatch.setattr("forerun.server.Server", Listening)
+    monkeypatch.setattr("forerun.cli.session.load_model", load)
+    monkeypatch.setattr("forerun.cli.serve.usable_memory", lambda: 4_000_000)
+    for args in ((), ("--max-memory", "5MB")):
+        cli("serve", "-m", "fake", "--drafter", "none", *args)
+    monkeypatch.setattr("forerun.cli.serve.usable_memory", lambda: None)
+    cli("serve", "-m", "fake", "--drafter", "none")
+    assert given == [1_000_000, 5_000_000, None]
+    assert "cache_limit_bytes" in served("-m", "fake", "--drafter", "none").event("serving")
 
 
 MISUSE = {

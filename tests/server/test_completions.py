@@ -9,7 +9,13 @@ import pytest
 
 from engine.fakes import END, TOKENS, cheap, letters
 from forerun import Engine
-from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, SuffixDrafter
+from forerun.drafters import (
+    HybridDrafter,
+    ModelDrafter,
+    NgramDrafter,
+    PredictionDrafter,
+    SuffixDrafter,
+)
 from server.fakes import lively_model, texts, writer
 
 
@@ -207,6 +213,11 @@ def test_a_prediction_is_drafted_and_counted(serve, drafter):
             assert sum(drafted) > 20
         if content == "":
             assert drafted == []
+    own = Engine(writer(text, 1), PredictionDrafter(letters(text)), num_draft=4)  # the server's
+    found = serve(own).complete([4], max_tokens=99, trace=True).json
+    assert {r["drafter"] for r in found["choices"][0]["trace"] if r["drafted"]} == {"prediction"}
+    counted = found["usage"]["completion_tokens_details"]
+    assert counted["accepted_prediction_tokens"] == counted["rejected_prediction_tokens"] == 0
     off = server.complete([4], prediction={"type": "content", "content": text}, speculative=False)
     assert off.json["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+from http.client import HTTPResponse
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from engine.fakes import END, TOKENS, letters
 from forerun import Engine
 from forerun.models.tabular import TabularModel
 from forerun.server.service import Service
-from server.fakes import JSON, MODEL, WIDE, lively_model, until, writer
+from server.fakes import JSON, MODEL, WIDE, busy, lively_model, until, writer
 
 MALFORMED = {
     b"": "JSON object",
@@ -233,7 +234,7 @@ def test_too_many_wait(serve):
     assert (found.error["type"], found.error["code"]) == ("rate_limit_error", "rate_limit_exceeded")
     found = server.complete([4], n=3)  # never
     assert found.status == 400
-    assert found.error["param"] == "n"
+    assert "takes 2 at most" in found.error["message"]
     assert server.ask("/health").status == 200
     first.close()
     second.close()
@@ -248,11 +249,18 @@ def test_too_many_choices(serve):
 
 
 def test_of_several_prompts_all_are_taken_or_none(serve):
-    engine = Engine(lively_model(), None)
+    """None runs where a later one cannot be used, or has no room."""
+    engine = Engine(writer("x" * 400, 1, seconds=0.01), None, max_batch=1, max_waiting=4)
     server = serve(engine)
-    found = server.complete(["hello", ""], max_tokens=500)
-    assert found.status == 400
-    server.idle()
+    assert server.complete([[4], [WIDE]], max_tokens=400).status == 400
+    assert server.complete([[4]] * 6, max_tokens=400).status == 400
+    assert busy(engine) == 0
+    held = [server.opened("/v1/completions", {"prompt": [4], "max_tokens": 400}) for _ in range(3)]
+    until(lambda: engine.status().running + engine.status().waiting == 3)
+    assert server.complete([[4], [4]], n=2, max_tokens=400).status == 429
+    assert engine.status().running + engine.status().waiting == 3
+    for sock in held:
+        sock.close()
 
 
 def test_a_line_that_is_not_http(lively):
@@ -261,6 +269,25 @@ def test_a_line_that_is_not_http(lively):
         raw.sendall(b"hello\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400")
     assert lively.ask("/health").status == 200
+
+
+def test_what_is_cut_off_because_the_engine_closes(serve):
+    """It is not told that time was up."""
+    for stream in (False, True):
+        engine = Engine(writer("x" * 5000, 1, seconds=0.01), None)
+        server = serve(engine)
+        sock = server.opened(
+            "/v1/completions", {"prompt": [4], "max_tokens": 5000, "stream": stream}
+        )
+        until(lambda engine=engine: engine.status().running)
+        engine.close()
+        found = HTTPResponse(sock)
+        found.begin()
+        said = found.read()
+        assert found.status == (200 if stream else 503)
+        assert b"this server is going down" in said
+        assert b"time limit" not in said
+        sock.close()
 
 
 def test_headers_of_every_answer(lively):

@@ -113,6 +113,7 @@ def test_no_origin_is_let_in_unasked(lively):
         {"models": ()}, {"models": ("",)}, {"api_keys": ("",)}, {"api_keys": ("a b",)},
         {"api_keys": ("ä",)}, {"cors_origins": ("example.org",)}, {"max_body": 0},
         {"timeout": 0}, {"timeout": float("inf")}, {"pacing": -1}, {"max_choices": 0},
+        {"max_bodies": 0}, {"max_tokenize": 0},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense(config):

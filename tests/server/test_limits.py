@@ -9,6 +9,7 @@ import socket
 import time
 from urllib.parse import urlsplit
 
+from engine.fakes import END
 from forerun import Engine
 from server.fakes import lively_model, until, writer
 
@@ -94,6 +95,56 @@ def test_a_reader_that_does_not_read_is_dropped(serve, caplog):
         rest += data
     assert b"[DONE]" not in rest  # it was not whole
     sock.close()
+
+
+def test_an_answer_that_nobody_reads_is_dropped(serve, caplog):
+    """A whole one, too; and what it holds of the system is given back."""
+    server = serve(Engine(lively_model(), None), body_timeout=0.3)
+    server.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    body = {"prompt": "hello", "max_tokens": 120, "n": 8, "trace": True, "logprobs": 5, "seed": 1,
+            "logit_bias": {str(END): -1000}}  # fmt: skip
+    assert len(server.ask("/v1/completions", body).body) > 4 << 16
+    with caplog.at_level(logging.WARNING, logger="forerun.server"):
+        sock = server.opened("/v1/completions", body, buffer=4096)
+        until(lambda: any(r.message == "reader_dropped" for r in caplog.records))
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        until(lambda: not server.server.server_state.connections)
+    sock.close()
+
+
+def test_a_slow_reader_gets_all_of_a_large_answer(serve):
+    server = serve(Engine(lively_model(), None), body_timeout=2)
+    server.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    body = {"prompt": "hello", "max_tokens": 60, "n": 8, "trace": True, "logprobs": 5, "seed": 1,
+            "logit_bias": {str(END): -1000}}  # fmt: skip
+    sock = server.opened("/v1/completions", body, buffer=4096)
+    found = http.client.HTTPResponse(sock)
+    found.begin()
+    read = b""
+    while part := found.read(1 << 14):
+        read += part
+        time.sleep(0.02)
+    assert len(json.loads(read)["choices"]) == 8
+    assert len(read) > 1 << 17
+    found.close()
+    sock.close()
+
+
+def test_bodies_of_all_requests_together(serve):
+    engine = Engine(writer("x" * 400, 1, seconds=0.01), None)
+    server = serve(engine, max_bodies=2000)
+    body = {"prompt": [4], "max_tokens": 400, "user": "a" * 1200}
+    first = server.opened("/v1/completions", body)
+    until(lambda: engine.status().running)
+    found = server.complete([4], max_tokens=1, user="a" * 1200)
+    assert found.status == 429
+    assert int(found.headers["retry-after"]) > 0
+    assert "2000 bytes" in found.error["message"]
+    assert server.complete([4], max_tokens=1).status == 200
+    assert server.ask("/health").status == 200
+    first.close()
+    server.idle()
+    until(lambda: server.complete([4], max_tokens=1, user="a" * 1200).status == 200)
 
 
 def test_logprobs_of_bounded_number(serve):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -146,8 +147,6 @@ def test_a_server_that_was_killed_leaves_nothing_to_repair(tmp_path):
                 capture_output=True, timeout=60, check=False,
             )  # fmt: skip
             assert client.stdout == b"200\n", client.stderr
-            import socket
-
             held = socket.create_connection(("127.0.0.1", port))
             held.sendall(
                 b"POST /v1/completions HTTP/1.1\r\nhost: [::1]\r\n"

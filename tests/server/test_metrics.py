@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.fakes import END, TOKENS
 from forerun import Engine
 from forerun.drafters import NgramDrafter
-from server.fakes import lively_model, until
+from server.fakes import lively_model, until, writer
 
 
 def samples(server) -> dict[tuple[str, tuple], float]:
@@ -43,6 +47,7 @@ def test_counters_of_speculation(serve):
     assert said["forerun_inter_token_latency_seconds_count", ()] == tokens - sum(
         len(one["choices"][0]["trace"][0]["tokens"]) for one in found
     )
+    assert said["forerun_queue_time_seconds_count", ()] == 4
     assert said["forerun_num_requests_running", ()] == 0
     assert said["forerun_num_requests_waiting", ()] == 0
     ended = {k: v for k, v in said.items() if k[0] == "forerun_requests_finished_total"}
@@ -73,12 +78,48 @@ def test_each_app_counts_for_itself(serve):
     assert counts == [1, 0]
 
 
+CANCELLED = ("forerun_requests_finished_total", (("finish_reason", "cancelled"),))
+
+
 def test_who_leaves_is_counted(serve):
-    engine = Engine(lively_model(0.01), None)
+    """With all that was read and written for it, and its time in the queue."""
+    engine = Engine(lively_model(0.01), NgramDrafter(), num_draft=3, max_batch=1)
     server = serve(engine)
-    sock = server.opened("/v1/completions", {"prompt": "a", "max_tokens": 3000, "stream": True})
+    body = {"prompt": "a", "max_tokens": 3000, "stream": True, "logit_bias": {str(END): -1000}}
+    sock = server.opened("/v1/completions", body)
     until(lambda: engine.status().running)
+    behind = server.opened("/v1/completions", body)  # never has a slot
+    until(lambda: engine.status().waiting)
+    behind.close()
+    until(lambda: samples(server).get(CANCELLED) == 1)
     assert sock.recv(10)
     sock.close()
-    key = ("forerun_requests_finished_total", (("finish_reason", "cancelled"),))
-    until(lambda: samples(server).get(key) == 1)
+    until(lambda: samples(server).get(CANCELLED) == 2)
+    said = samples(server)
+    assert said["forerun_prompt_tokens_total", ()] == len(TOKENS.encode("a"))
+    assert said["forerun_generation_tokens_total", ()] > 1
+    assert said["forerun_time_to_first_token_seconds_count", ()] == 1
+    assert said["forerun_queue_time_seconds_count", ()] == 1
+    assert said["forerun_e2e_request_latency_seconds_count", ()] == 0  # it was not whole
+
+
+def test_a_prompt_of_several_choices_counts_once(serve):
+    server = serve(Engine(lively_model(), None))
+    found = server.complete(["hello", "ab"], n=3, max_tokens=2).json
+    said = samples(server)
+    assert said["forerun_prompt_tokens_total", ()] == found["usage"]["prompt_tokens"]
+    assert said["forerun_queue_time_seconds_count", ()] == 6
+
+
+def test_times_are_the_engines(serve):
+    """Not those at which a busy loop, or a slow reader, takes what was written."""
+    clock = itertools.count(time.monotonic() + 1000, 1000)
+    engine = Engine(writer("abcdef", 1), None)
+    engine._scheduler.clock = lambda: float(next(clock))
+    server = serve(engine, timeout=1e9)
+    assert server.complete([4], max_tokens=4).status == 200
+    said = samples(server)
+    assert said["forerun_time_to_first_token_seconds_sum", ()] > 1000
+    assert said["forerun_inter_token_latency_seconds_sum", ()] >= 3000
+    assert said["forerun_queue_time_seconds_sum", ()] >= 1000
+    assert said["forerun_e2e_request_latency_seconds_sum", ()] > 5000

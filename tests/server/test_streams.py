@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -12,6 +15,9 @@ import pytest
 from engine.fakes import END, TOKENS, Guessing, follows, letters
 from forerun import Engine
 from forerun.drafters import NgramDrafter
+from forerun.server import chunks
+from forerun.server.completions import CompletionEndpoint
+from forerun.server.logprobs import CompletionWriter
 from server.fakes import Serving, busy, lively_model, texts, until, writer
 
 TEXT = "abcabd 🦊 abcé."
@@ -102,6 +108,57 @@ def test_echo_and_logprobs_in_a_stream(lively):
     assert texts(bare) == whole[0]["text"]
 
 
+def test_echo_of_several_prompts_and_choices(lively, monkeypatch):
+    """Each prompt's part is made once, and is the same in all of its choices."""
+    made = []
+    write = CompletionWriter.write
+    monkeypatch.setattr(
+        CompletionWriter, "write",
+        lambda self, tokens, entries: made.append(tuple(tokens)) or write(self, tokens, entries),
+    )  # fmt: skip
+    ids = [TOKENS.encode("hello"), TOKENS.encode("ab, cd")]
+    fields = {"prompt": ids, "n": 3, "echo": True, "logprobs": 1, "seed": 3, "max_tokens": 5}
+    whole = lively.complete(**fields).json["choices"]
+    assert [made.count(tuple(prompt)) for prompt in ids] == [1, 1]
+    for number, prompt in enumerate(ids):
+        alone = lively.complete(**fields | {"prompt": prompt}).json["choices"]
+        mine = whole[3 * number : 3 * number + 3]
+        assert [dict(choice, index=0) for choice in mine] == [dict(c, index=0) for c in alone]
+    events = lively.complete(stream=True, **fields).events
+    shown = sorted((event["choices"][0] for event in events[:-1]), key=lambda one: one["index"])
+    assert shown == whole
+    bare = lively.complete(prompt=ids, n=2, echo=True, seed=3, max_tokens=5, stream=True).events
+    for index in range(4):
+        said = "".join(
+            c["text"] for event in bare[:-1] for c in event["choices"] if c["index"] == index
+        )
+        expected = whole[3 * (index // 2) + index % 2]["text"]
+        assert said == expected
+
+
+def test_long_work_of_a_stream_is_not_the_loops(lively, monkeypatch):
+    """The loop has others to send to: a prompt's logprobs, and the counts of all rounds."""
+    threads = []
+
+    def spy(module, name):
+        function = getattr(module, name)
+        monkeypatch.setattr(
+            module, name,
+            lambda *args, **more: threads.append((name, threading.current_thread().name))
+            or function(*args, **more),
+        )  # fmt: skip
+
+    spy(chunks, "usage")
+    spy(chunks, "metrics")
+    spy(CompletionEndpoint, "_logprobs")
+    spy(CompletionEndpoint, "_echo")
+    options = {"stream": True, "stream_options": {"include_usage": True}, "echo": True}
+    for logprobs in (None, 2):
+        assert lively.complete(max_tokens=3, logprobs=logprobs, **options).events[-1] == "[DONE]"
+    assert {name for name, _ in threads} == {"usage", "metrics", "_logprobs", "_echo"}
+    assert "serving" not in {thread for _, thread in threads}
+
+
 def test_nothing_is_said_where_nothing_came(serve):
     """Half of a character is no event."""
     server = serve(Engine(writer("🦊", 1), None))
@@ -137,6 +194,28 @@ def test_who_leaves_is_not_written_for(serve, leave, stream, running):
         assert engine.status().running == 1
         first.close()
     until(lambda: busy(engine) == 0, 5)
+    assert server.complete([4], max_tokens=2).json["choices"][0]["text"] == "xx"
+
+
+CLIENT = """
+import json, sys, urllib.request
+body = json.dumps({"prompt": [4], "max_tokens": 5000, "stream": True}).encode()
+asked = urllib.request.Request(sys.argv[1], body, {"content-type": "application/json"})
+with urllib.request.urlopen(asked) as answer:
+    print(answer.read(100), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_client_that_is_killed(serve):
+    engine = Engine(writer("x" * 5000, 1, seconds=0.005), None)
+    server = serve(engine)
+    command = [sys.executable, "-c", CLIENT, f"{server.url}/v1/completions"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        assert client.stdout.readline()
+        assert engine.status().running == 1
+        client.kill()
+        until(lambda: busy(engine) == 0, 5)
     assert server.complete([4], max_tokens=2).json["choices"][0]["text"] == "xx"
 
 
@@ -194,7 +273,7 @@ def test_a_deaf_event_loop_is_no_error():
     engine = Engine(lively_model(), None)
 
     async def make():
-        return Answers(engine, Metrics(engine.status), tenant="", timeout=1)
+        return Answers(engine, Metrics(engine.status), tenant="", arrived=0, timeout=1)
 
     asyncio.run(make())._listen(None)
 
@@ -208,6 +287,12 @@ def test_the_text_of_ids(lively):
     chat = lively.ask("/tokenize", {"messages": talk}).json
     assert chat["tokens"] == TOKENS.encode_chat(talk)
     assert chat["token_strs"] is None
+    long = [{"role": "user", "content": "a" * (256 << 10)}, *talk]
+    for body in ({"prompt": "a" * (257 << 10)}, {"messages": long}):
+        refused = lively.ask("/tokenize", body)
+        assert refused.status == 400
+        assert "262144 are read at once" in refused.error["message"]
+    assert lively.ask("/detokenize", {"tokens": [5] * (257 << 10)}).error["param"] == "tokens"
     for body in ({}, {"prompt": "a", "messages": talk}, {"prompt": 5}):
         assert lively.ask("/tokenize", body).status == 400
     for body in ({"tokens": [99999]}, {"tokens": ["a"]}, {"tokens": 5}, {}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -18,8 +19,10 @@ from forerun.cli.trace_file import TraceFile
 from forerun.cli.values import number, parse_size, whole
 from forerun.engine import Engine
 from forerun.errors import MissingExtraError, OptionError
+from forerun.models.machine import usable_memory
 
 KEY = "FORERUN_API_KEY"
+SHARE = 4  # caches of a model may take a fourth of the machine's memory, if nothing is said
 _SERVER, _LIMITS, _SAFETY = "Server", "Limits", "Who may ask, and what is told"
 
 
@@ -167,7 +170,9 @@ def extra(command: str) -> ModuleType:
 
 
 def loaded(settings: Settings, screen: Screen, **engine: Any) -> Engine:
-    """The engine that `settings` ask for. `engine` are further keywords of it."""
+    """The engine that `settings` ask for, with bounded caches. `engine` are further keywords."""
+    if settings.max_memory is None:
+        settings = replace(settings, max_memory=_share())
     predicted = settings.predicted_text()
     with TraceFile(None) as trace:
         return Session(settings, screen, trace, predicted, **engine).engine
@@ -187,3 +192,9 @@ def name_of(model: str) -> str:
 def keys(given: list[str] | None) -> tuple[str, ...]:
     """Those of the command line, and those of the environment."""
     return (*(given or []), *(key for key in os.environ.get(KEY, "").split(",") if key))
+
+
+def _share() -> str | None:
+    """Of the machine's memory, for the caches of each model; None where it is not known."""
+    memory = usable_memory()
+    return None if memory is None else str(memory // SHARE)

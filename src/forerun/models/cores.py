@@ -28,7 +28,7 @@ def _affinity() -> set[int]:
 def _core(root: Path, cpu: int) -> tuple[str, str]:
     """The physical core of a cpu: (package, core), or the cpu itself where nothing says."""
     topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-    package, core = _read(topology / "physical_package_id"), _read(topology / "core_id")
+    package, core = read(topology / "physical_package_id"), read(topology / "core_id")
     return ("cpu", str(cpu)) if package is None or core is None else (package, core)
 
 
@@ -40,8 +40,8 @@ def _quota(root: Path) -> float | None:
 
 def _quotas_v2(root: Path) -> list[float]:
     found = []
-    for folder in _cgroups(root, "0::", root / "sys/fs/cgroup"):
-        words = (_read(folder / "cpu.max") or "max").split()
+    for folder in cgroups(root, "0::", root / "sys/fs/cgroup"):
+        words = (read(folder / "cpu.max") or "max").split()
         if words[0] != "max":
             found.append(int(words[0]) / int(words[1]))
     return found
@@ -49,17 +49,17 @@ def _quotas_v2(root: Path) -> list[float]:
 
 def _quotas_v1(root: Path) -> list[float]:
     found = []
-    for folder in _cgroups(root, "cpu", root / "sys/fs/cgroup/cpu"):
-        quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+    for folder in cgroups(root, "cpu", root / "sys/fs/cgroup/cpu"):
+        quota, period = read(folder / "cpu.cfs_quota_us"), read(folder / "cpu.cfs_period_us")
         if quota is not None and period is not None and int(quota) > 0:
             found.append(int(quota) / int(period))
     return found
 
 
-def _cgroups(root: Path, controller: str, mount: Path) -> list[Path]:
+def cgroups(root: Path, controller: str, mount: Path) -> list[Path]:
     """This process's cgroup of a hierarchy and those above it."""
     place = ""
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in (read(root / "proc/self/cgroup") or "").splitlines():
         number, names, path = line.split(":", 2)
         if controller in (f"{number}:{names}:", *names.split(",")):
             place = path
@@ -69,7 +69,7 @@ def _cgroups(root: Path, controller: str, mount: Path) -> list[Path]:
     return folders
 
 
-def _read(path: Path) -> str | None:
+def read(path: Path) -> str | None:
     try:
         return path.read_text().strip()
     except OSError:

@@ -1,8 +1,8 @@
 """Streams of the engine, followed from the event loop.
 
-The engine's thread calls `listener` after each round that brought something; that sets an event of
-the loop's, and the loop takes what is there. Nothing here waits for a round, and what is left
-behind is cancelled.
+The engine's thread calls `listener` after each round that brought something; the loop then takes
+what is there and counts it, whether somebody still waits for it or not. Nothing here waits for a
+round, and what is left behind is cancelled.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from forerun.engine import Completion, Engine, Piece, Prompt, Stream
-from forerun.errors import ForerunError
+from forerun.errors import EngineClosedError, ForerunError
 from forerun.server.errors import ApiError, failure, refusal
-from forerun.server.metrics import Metrics
+from forerun.server.metrics import Metrics, Watch
 from forerun.server.workers import Workers
 
 log = logging.getLogger("forerun.server")
@@ -31,7 +32,10 @@ Progress = tuple[int, Piece | Completion]
 class Answers:
     """The choices of one request: `n` for each prompt, numbered prompt by prompt.
 
-    async with Answers(engine, metrics) as answers:
+    `arrived` is the engine's clock (`time.monotonic`) when its body was there; at `timeout` seconds
+    from then it ends.
+
+    async with Answers(engine, metrics, …) as answers:
         await answers.submit(prompts, n, options)
         async for number, piece in answers.progress(): ...
 
@@ -45,14 +49,17 @@ class Answers:
         metrics: Metrics,
         *,
         tenant: str,
+        arrived: float,
         timeout: float,
         workers: Workers | None = None,
     ) -> None:
         self._engine, self._metrics = engine, metrics
         self._tenant, self._timeout = tenant, timeout
-        self._end = time.monotonic() + timeout
+        self._arrived, self._end = arrived, arrived + timeout
         self._workers = Workers(1, 1) if workers is None else workers
         self._loop = asyncio.get_running_loop()
+        self._watches: dict[Stream, Watch] = {}
+        self._ready: deque[tuple[Stream, Piece | Completion]] = deque()
         self._changed = asyncio.Event()
         self._left = False
         self.streams: list[Stream] = []
@@ -90,12 +97,10 @@ class Answers:
                 work.add_done_callback(self._abandoned)
 
     def _submit(self, prompts: Sequence[Prompt], n: int, options: dict[str, Any]) -> None:
-        for prompt in prompts:
-            left = self._end - time.monotonic()
-            if self._left or left <= 0:
-                return
-            self.streams += self._engine.submit_choices(
-                prompt, n, listener=self._listen, tenant=self._tenant, deadline=left, **options
+        left = self._end - time.monotonic()
+        if not self._left and left > 0:
+            self.streams = self._engine.submit_batch(
+                prompts, n, listener=self._listen, tenant=self._tenant, deadline=left, **options
             )
 
     def _abandoned(self, work: asyncio.Future[None]) -> None:
@@ -113,39 +118,45 @@ class Answers:
     def _listen(self, stream: Stream) -> None:
         """In the engine's thread."""
         with suppress(RuntimeError):  # the loop is closed: the server is gone
-            self._loop.call_soon_threadsafe(self._changed.set)
+            self._loop.call_soon_threadsafe(self._take, stream)
+
+    def _take(self, stream: Stream) -> None:
+        """What a stream has brought. It may come before `submit` has given the stream back."""
+        if stream not in self._watches:
+            self._watches[stream] = self._metrics.watch(self._arrived)
+        watch, done = self._watches[stream], stream.done  # before its pieces: none is behind it
+        if watch.ended:
+            return
+        for piece in stream.take():
+            watch.piece(piece)
+            self._ready.append((stream, piece))
+        if done is not None:
+            watch.end(done)
+            self._ready.append((stream, done))
+        if self._left:
+            self._ready.clear()  # nobody waits for these any more
+        self._changed.set()
 
     async def progress(self) -> AsyncIterator[Progress]:
         """Pieces as they come; each choice ends with its `Completion`."""
-        watches = [self._metrics.watch() for _ in self.streams]
-        running = dict(enumerate(self.streams))
-        try:
-            while running:
-                await self._changed.wait()
-                self._changed.clear()
-                now = time.perf_counter()
-                for number, stream in list(running.items()):
-                    done = stream.done  # before its pieces are taken: then none is left behind it
-                    for piece in stream.take():
-                        watches[number].piece(piece, now)
-                        yield number, piece
-                    if done is not None:
-                        del running[number]
-                        watches[number].end(done)
-                        if done.error is not None:
-                            raise failure(done.error) from done.error
-                        if done.finish_reason == "cancelled":
-                            raise self._ended()
-                        yield number, done
-        finally:
-            for number in running:  # nobody waits for these any more
-                watches[number].left()
+        numbers = {stream: number for number, stream in enumerate(self.streams)}
+        running = len(numbers)
+        while running:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._ready:
+                stream, piece = self._ready.popleft()
+                if isinstance(piece, Completion):
+                    running -= 1
+                    if piece.error is not None:
+                        raise failure(piece.error) from piece.error
+                    if piece.finish_reason == "cancelled":
+                        raise self._ended(piece)
+                yield numbers[stream], piece
 
-    def _ended(self) -> ApiError:
-        """Why the engine cancelled a choice: it closes, or time was up."""
-        if time.monotonic() < self._end - 0.05:
-            return ApiError(503, "this server is going down")
-        return self._late()
+    def _ended(self, done: Completion) -> ApiError:
+        """Why the engine cancelled a choice: time was up, or it closes."""
+        return self._late() if done.ended >= self._end else refusal(EngineClosedError())
 
     async def finished(self) -> list[Completion]:
         """All choices, in order."""

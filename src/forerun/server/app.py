@@ -19,6 +19,7 @@ from forerun.server.bodies import documented, read
 from forerun.server.chat import ChatEndpoint, conversation
 from forerun.server.completions import CompletionEndpoint
 from forerun.server.config import ServerConfig
+from forerun.server.endpoint import VERSION
 from forerun.server.errors import ApiError, ErrorBody, refusal
 from forerun.server.failures import Failures
 from forerun.server.hosts import Hosts
@@ -26,6 +27,7 @@ from forerun.server.limits import BodyLimit
 from forerun.server.logs import AccessLog, Count
 from forerun.server.metrics import CONTENT_TYPE
 from forerun.server.page import File, files, routes
+from forerun.server.readers import Readers
 from forerun.server.replies import error_response, json_response
 from forerun.server.requests import (
     ChatRequest,
@@ -46,7 +48,7 @@ from forerun.server.responses import (
     Tokens,
 )
 from forerun.server.security import Keys
-from forerun.server.service import VERSION, Service
+from forerun.server.service import Service
 from forerun.server.setup import setup
 
 log = logging.getLogger("forerun.server")
@@ -60,7 +62,7 @@ _WHY = {
     405: "The path takes another method",
     408: "The request took too long to arrive, or to answer",
     413: "The body is too large",
-    429: "Too many requests wait; Retry-After says when to come again",
+    429: "Too much waits; Retry-After says when to come again",
     500: "The server failed",
     503: "The server is going down",
 }
@@ -77,9 +79,9 @@ def _streams(model: type) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model, "content": content, "description": "An answer, or a stream"}}
 
 
-ANYWHERE = (400, 401, 405, 408, 413, 500)
+ANYWHERE = (400, 401, 405, 408, 413, 429, 500)
 ASKED = (404, *ANYWHERE)
-ANSWERED = (*ASKED, 429, 503)
+ANSWERED = (*ASKED, 503)
 
 
 def create_app(engine: Engine, config: ServerConfig) -> FastAPI:
@@ -124,7 +126,7 @@ def _app(**options: Any) -> FastAPI:
     app.state.draining = False
 
     @app.get("/health", responses={503: {"model": Health, "description": "Going down"},
-                                   **_errors(400, 405, 408, 413, 500)})  # fmt: skip
+                                   **_errors(400, 405, 408, 413, 429, 500)})  # fmt: skip
     async def health(response: Response) -> Health:
         """Whether the server takes requests. Needs no key."""
         response.status_code = 503 if app.state.draining else 200
@@ -138,8 +140,11 @@ def _finish(app: FastAPI, config: ServerConfig, page: Mapping[str, File], count:
     paths = {"/openapi.json", *page, *(route.path for route in app.routes)}  # type: ignore[attr-defined]
     app.routes.extend(routes(page))
     _add_handlers(app)
+    app.add_middleware(Readers, seconds=config.body_timeout)
     app.add_middleware(Failures)
-    app.add_middleware(BodyLimit, most=config.max_body, seconds=config.body_timeout)
+    app.add_middleware(
+        BodyLimit, most=config.max_body, together=config.max_bodies, seconds=config.body_timeout
+    )
     app.add_middleware(
         Keys, keys=config.api_keys, metrics=config.metrics_keys, open={"/health", *page}
     )
@@ -205,10 +210,13 @@ def _add_tokens(app: FastAPI, service: Service) -> None:
         service.named(body.model)
         if (body.prompt is None) == (body.messages is None):
             raise ApiError(400, "give either prompt or messages", param="prompt")
+        talk = None if body.messages is None else conversation(body.messages)
+        letters = sum(len(one.get("content", "")) for one in talk or ()) + len(body.prompt or "")
+        service.check_tokens("prompt" if talk is None else "messages", letters, "letters")
 
         def encode() -> list[int]:
-            if body.messages is not None:
-                return tokenizer.encode_chat(conversation(body.messages))
+            if talk is not None:
+                return tokenizer.encode_chat(talk)
             start = [tokenizer.bos] if body.add_special_tokens and tokenizer.adds_bos else []
             return [i for i in (*start, *tokenizer.encode(body.prompt or "")) if i is not None]
 
@@ -231,6 +239,7 @@ def _add_tokens(app: FastAPI, service: Service) -> None:
         """The text of ids; special tokens have none."""
         body = await read(http, DetokenizeRequest)
         service.named(body.model)
+        service.check_tokens("tokens", len(body.tokens), "ids")
 
         def reply() -> str:
             return Text(prompt=tokenizer.decode(body.tokens)).to_json()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from forerun.engine import Completion, Prompt
 from forerun.server.deltas import Delta, finish_reason
+from forerun.server.endpoint import Head
 from forerun.server.errors import ApiError
 from forerun.server.events import Chunk
 from forerun.server.logprobs import chat_logprobs
@@ -14,7 +15,6 @@ from forerun.server.options import engine_options, joined
 from forerun.server.requests import ChatRequest, Message
 from forerun.server.responses import Chat, ChatChoice, ChatChunk, ChatMessage, ChunkChoice
 from forerun.server.responses import Delta as Words
-from forerun.server.service import Head
 from forerun.server.usage import metrics, trace, usage, words
 from forerun.text.tokenizer import Tokenizer
 
@@ -42,7 +42,7 @@ class ChatEndpoint:
             **vars(head),
             object="chat.completion",
             choices=[self._choice(i, done) for i, done in enumerate(choices)],
-            usage=usage(choices, len(choices)),
+            usage=usage(choices, len(choices), predicted=body.prediction is not None),
             metrics=metrics(choices),
         )
         if body.return_token_ids:
@@ -65,33 +65,21 @@ class ChatEndpoint:
             choice.words = words(done.trace, self._tokenizer)
         return choice
 
-    async def chunks(self, head: Head, deltas: AsyncIterator[Delta]) -> AsyncIterator[Chunk]:
-        body = self.body
-        with_usage = bool(body.stream_options and body.stream_options.include_usage)
-        whole: dict[int, Completion] = {}
+    def chunk(self, head: Head, choices: list[ChunkChoice]) -> ChatChunk:
+        return ChatChunk(**vars(head), object="chat.completion.chunk", choices=choices)
 
-        def chunk(choices: list[ChunkChoice]) -> ChatChunk:
-            made = ChatChunk(**vars(head), object="chat.completion.chunk", choices=choices)
-            if with_usage:
-                made.usage = None
-            return made
+    def opening(self, index: int) -> ChunkChoice:
+        role = Words(role="assistant", content="")
+        return ChunkChoice(index=index, delta=role, logprobs=None, finish_reason=None)
 
-        for i in range(body.n or 1):
-            role = Words(role="assistant", content="")
-            yield chunk([ChunkChoice(index=i, delta=role, logprobs=None, finish_reason=None)])
-        async for delta in deltas:
-            if delta.done is not None:
-                whole[delta.choice] = delta.done
-            yield chunk([self._part(delta)])
-        choices = [whole[i] for i in sorted(whole)]
-        if with_usage:
-            last = chunk([])
-            last.usage, last.metrics = usage(choices, len(choices)), metrics(choices)
-            if body.return_token_ids:
-                last.prompt_token_ids = list(choices[0].prompt)
-            yield last
+    def ending(self, delta: Delta) -> ChunkChoice:
+        return self.part(delta)
 
-    def _part(self, delta: Delta) -> ChunkChoice:
+    def closing(self, chunk: Chunk, choices: Sequence[Completion]) -> None:
+        if self.body.return_token_ids and isinstance(chunk, ChatChunk):
+            chunk.prompt_token_ids = list(choices[0].prompt)
+
+    def part(self, delta: Delta) -> ChunkChoice:
         body = self.body
         part = ChunkChoice(
             index=delta.choice,

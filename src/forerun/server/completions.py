@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from forerun.engine import Completion, Prompt
 from forerun.server.deltas import Delta, finish_reason
+from forerun.server.endpoint import Head
 from forerun.server.events import Chunk
 from forerun.server.logprobs import CompletionWriter
 from forerun.server.options import engine_options
 from forerun.server.requests import CompletionRequest
 from forerun.server.responses import CompletionChoice, CompletionLogprobs, Completions
-from forerun.server.service import Head
 from forerun.server.usage import metrics, trace, usage, words
 from forerun.text.tokenizer import Tokenizer
 
@@ -30,6 +30,9 @@ class CompletionEndpoint:
         self._n = body.n or 1
         self.prompts = _prompts(body.prompt)
         self.top = body.logprobs
+        self._writers: dict[int, CompletionWriter] = {}  # of choices that are streamed
+        self._echoes: dict[int, str] = {}  # of prompts, whose choices all begin with it
+        self._read: dict[int, CompletionLogprobs] = {}
 
     @property
     def options(self) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class CompletionEndpoint:
             **vars(head),
             object="text_completion",
             choices=[self._choice(i, done) for i, done in enumerate(choices)],
-            usage=usage(choices, self._n),
+            usage=usage(choices, self._n, predicted=self.body.prediction is not None),
             metrics=metrics(choices),
         )
 
@@ -71,8 +74,13 @@ class CompletionEndpoint:
         """The prompt as text, where it is to be shown."""
         if not self.body.echo:
             return ""
-        prompt = self.prompts[index // self._n]
-        return prompt if isinstance(prompt, str) else self._tokenizer.decode(prompt)  # type: ignore[arg-type]
+        number = index // self._n
+        prompt = self.prompts[number]
+        if isinstance(prompt, str):
+            return prompt
+        if number not in self._echoes:
+            self._echoes[number] = self._tokenizer.decode(prompt)  # type: ignore[arg-type]
+        return self._echoes[number]
 
     def _writer(self, index: int) -> CompletionWriter:
         """For the answer's tokens, which go on from the prompt's text where that has any."""
@@ -89,9 +97,12 @@ class CompletionEndpoint:
         written = self._writer(index).write(done.tokens, done.logprobs or ())
         if not self.body.echo:
             return written
-        read = CompletionWriter(self._tokenizer, self._hidden).write(
-            done.prompt, done.prompt_logprobs or ()
-        )
+        number = index // self._n
+        if number not in self._read:
+            self._read[number] = CompletionWriter(self._tokenizer, self._hidden).write(
+                done.prompt, done.prompt_logprobs or ()
+            )
+        read = self._read[number]
         return CompletionLogprobs(
             tokens=read.tokens + written.tokens,
             token_logprobs=read.token_logprobs + written.token_logprobs,
@@ -99,49 +110,40 @@ class CompletionEndpoint:
             text_offset=read.text_offset + written.text_offset,
         )
 
-    async def chunks(self, head: Head, deltas: AsyncIterator[Delta]) -> AsyncIterator[Chunk]:
-        """With echo and logprobs a choice comes as a whole: its prompt's are known at its end."""
-        body = self.body
-        with_usage = bool(body.stream_options and body.stream_options.include_usage)
-        at_once = bool(body.echo) and body.logprobs is not None
-        whole: dict[int, Completion] = {}
-        writers: dict[int, CompletionWriter] = {}
+    @property
+    def _at_once(self) -> bool:
+        """Whether a choice comes as a whole: its prompt's logprobs are known at its end."""
+        return bool(self.body.echo) and self.body.logprobs is not None
 
-        def chunk(choices: list[CompletionChoice]) -> Completions:
-            made = Completions(**vars(head), object="text_completion", choices=choices)
-            if with_usage:
-                made.usage = None
-            return made
+    def chunk(self, head: Head, choices: list[CompletionChoice]) -> Completions:
+        return Completions(**vars(head), object="text_completion", choices=choices)
 
-        if body.echo and not at_once:
-            for i in range(len(self.prompts) * self._n):
-                echo = self._echo(i)
-                yield chunk(
-                    [CompletionChoice(index=i, text=echo, logprobs=None, finish_reason=None)]
-                )
-        async for delta in deltas:
-            if delta.done is not None:
-                whole[delta.choice] = delta.done
-                if at_once:
-                    yield chunk([self._choice(delta.choice, delta.done)])
-                    continue
-            if not at_once:
-                yield chunk([self._part(delta, writers)])
-        if with_usage:
-            choices = [whole[i] for i in sorted(whole)]
-            last = chunk([])
-            last.usage, last.metrics = usage(choices, self._n), metrics(choices)
-            yield last
+    def opening(self, index: int) -> CompletionChoice | None:
+        if not self.body.echo or self._at_once:
+            return None
+        text = self._echo(index)
+        return CompletionChoice(index=index, text=text, logprobs=None, finish_reason=None)
 
-    def _part(self, delta: Delta, writers: dict[int, CompletionWriter]) -> CompletionChoice:
+    def part(self, delta: Delta) -> CompletionChoice | None:
+        return None if self._at_once else self._part(delta)
+
+    def ending(self, delta: Delta) -> CompletionChoice:
+        if self._at_once and delta.done is not None:
+            return self._choice(delta.choice, delta.done)
+        return self._part(delta)
+
+    def closing(self, chunk: Chunk, choices: Sequence[Completion]) -> None:
+        pass
+
+    def _part(self, delta: Delta) -> CompletionChoice:
         body = self.body
         part = CompletionChoice(
             index=delta.choice, text=delta.text, logprobs=None, finish_reason=delta.finish_reason
         )
         if body.logprobs is not None and delta.tokens:
-            if delta.choice not in writers:
-                writers[delta.choice] = self._writer(delta.choice)
-            part.logprobs = writers[delta.choice].write(delta.tokens, delta.logprobs)
+            if delta.choice not in self._writers:
+                self._writers[delta.choice] = self._writer(delta.choice)
+            part.logprobs = self._writers[delta.choice].write(delta.tokens, delta.logprobs)
         if body.return_token_ids:
             part.token_ids = list(delta.tokens)
             if delta.done is not None:

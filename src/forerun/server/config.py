@@ -19,7 +19,9 @@ class ServerConfig:
     hosts: tuple[str, ...] = ()  # names it answers to; none, or "*": any
     cors_origins: tuple[str, ...] = ()  # web pages of these may ask from a browser; "*": all
     max_body: int = 4 * MIB  # bytes of a request's body
-    body_timeout: float = 30.0  # seconds for a body to arrive, and for a chunk to be taken
+    max_bodies: int = 256 * MIB  # bytes of the bodies of all requests that are being answered
+    max_tokenize: int = 256 * KIB  # letters of a text for /tokenize, ids for /detokenize
+    body_timeout: float = 30.0  # seconds for a body to arrive, and for a part of an answer to go
     timeout: float = 600.0  # seconds of a request, waiting included
     max_choices: int = 1024  # prompts times n of a request
     max_logprobs: int = 200_000  # tokens of all choices times 1 + the likeliest shown with each
@@ -41,7 +43,10 @@ class ServerConfig:
                     f"cors_origin is '*' or scheme://host[:port], such as https://example.org, "
                     f"not {origin!r}"
                 )
-        for name in ("max_body", "max_choices", "max_logprobs", "default_max_tokens"):
+        for name in (
+            "max_body", "max_bodies", "max_tokenize", "max_choices", "max_logprobs",
+            "default_max_tokens",
+        ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} must be at least 1, not {getattr(self, name)!r}")
         for name in ("body_timeout", "timeout", "pacing"):

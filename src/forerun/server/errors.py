@@ -63,13 +63,18 @@ class ApiError(Exception):
         return json.dumps(self.body)
 
 
+def overloaded(message: str) -> ApiError:
+    """Come again later."""
+    error = ApiError(429, message)
+    error.headers["retry-after"] = str(RETRY_AFTER)
+    return error
+
+
 def refusal(error: ForerunError, fields: Sequence[str] = ()) -> ApiError:
     """Of a request that the engine did not take. `param` is the field the message begins with."""
     message = str(error)
     if isinstance(error, OverloadedError):
-        overloaded = ApiError(429, message)
-        overloaded.headers["retry-after"] = str(RETRY_AFTER)
-        return overloaded
+        return overloaded(message)
     if isinstance(error, EngineClosedError):
         return ApiError(503, "this server is going down")
     first = re.match(r"\w*", message)

@@ -4,13 +4,12 @@ An error in mid-stream is an event `{"error": …}`, and then the stream ends, w
 does not look at errors does not take half an answer for a whole one.
 
 The client's leaving ends everything behind the stream at once. One that does not read is waited
-for: its pieces wait in memory, max_tokens of them at most, and the engine goes on. After `patience`
-seconds without progress the connection is dropped.
+for (`readers.py` says how long): its pieces wait in memory, max_tokens of them at most, and the
+engine goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Callable
@@ -30,27 +29,16 @@ DONE = b"data: [DONE]\n\n"
 
 
 class EventStream(Response):
-    """Sends `chunks` as events; `leave` is called in the end, whatever the end is.
-
-    `block`: events are padded to a multiple of so many bytes. 0: not at all.
-    """
+    """Sends `events`; `leave` is called in the end, whatever the end is."""
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self,
-        chunks: AsyncIterator[Chunk],
-        leave: Callable[[], None],
-        *,
-        patience: float,
-        block: int = 0,
-    ) -> None:
+    def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__()
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-cache"
         self.headers["x-accel-buffering"] = "no"  # nginx would gather events
-        self._chunks, self._leave = chunks, leave
-        self._patience, self._block = patience, block
+        self._source, self._leave = events, leave
         self._state: dict[str, Any] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,23 +50,15 @@ class EventStream(Response):
 
     async def _write(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        try:
-            await self._send(send, start)
-            async for event in self._events():
-                await self._send(send, {"type": "http.response.body", "body": event,
-                                        "more_body": True})  # fmt: skip
-            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            log.warning("reader_dropped", extra={"fields": {"seconds": self._patience}})
-
-    async def _send(self, send: Send, message: dict[str, Any]) -> None:
-        async with asyncio.timeout(self._patience):
-            await send(message)
+        await send(start)
+        async for event in self._events():
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _events(self) -> AsyncIterator[bytes]:
         try:
-            async for chunk in self._chunks:
-                yield event(chunk, self._block)
+            async for event in self._source:
+                yield event
             yield DONE
         except ApiError as error:
             self._state["error"] = error.type

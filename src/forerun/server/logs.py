@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -25,8 +26,8 @@ Count = Callable[[str, int], None]
 
 
 class JsonLines(logging.Formatter):
-    """`record.fields` beside the event's name; tracebacks without the error's own message, unless
-    `texts`."""
+    """`record.fields` beside the event's name; unless `texts`, tracebacks without the errors' own
+    messages, and of other libraries' messages the first line alone: what follows may quote."""
 
     def __init__(self, *, texts: bool) -> None:
         super().__init__()
@@ -37,19 +38,31 @@ class JsonLines(logging.Formatter):
         line: dict[str, Any] = {
             "time": when.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": self._event(record),
             **getattr(record, "fields", {}),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line["error"] = type(record.exc_info[1]).__name__
-            trace = self.formatException(record.exc_info)
-            line["traceback"] = trace if self._texts else _without_message(trace)
+            error = record.exc_info[1]
+            line["error"] = type(error).__name__
+            line["traceback"] = (
+                self.formatException(record.exc_info) if self._texts else places(error)
+            )
         return json.dumps(line)
 
+    def _event(self, record: logging.LogRecord) -> str:
+        said = record.getMessage()
+        return said if self._texts or record.name.startswith("forerun") else said.partition("\n")[0]
 
-def _without_message(trace: str) -> str:
-    """The places alone: the lines of a traceback that are indented."""
-    return "\n".join(line for line in trace.splitlines() if line.startswith("  "))
+
+def places(error: BaseException | None) -> str:
+    """Where an error was raised, and those behind it, the last first; none of their messages."""
+    found, seen = [], set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        found.append(f"{type(error).__name__}\n")
+        found += traceback.format_list(traceback.extract_tb(error.__traceback__))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "".join(found)
 
 
 @contextmanager
@@ -65,7 +78,8 @@ def logging_lines(
         ) from None
     handler.setFormatter(JsonLines(texts=texts))
     loggers = [(logging.getLogger(name), least) for name, least in
-               (("forerun", level), ("uvicorn", logging.WARNING))]  # fmt: skip
+               (("forerun", level), ("uvicorn", logging.WARNING),
+                ("asyncio", logging.WARNING))]  # fmt: skip
     before = [(logger, logger.level, logger.propagate) for logger, _ in loggers]
     for logger, least in loggers:
         logger.addHandler(handler)

@@ -1,12 +1,12 @@
 """Prometheus metrics under the prefix `forerun_`, in a registry of the app's own.
 
-Rounds are counted as their pieces are taken, gauges are read from the engine when somebody asks.
+Rounds are counted as their pieces are taken, and timed by the engine's clock, so that neither a
+busy event loop nor a slow reader counts. Gauges are read from the engine when somebody asks.
 Counters of speculation have vLLM's names behind the prefix.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -71,7 +71,12 @@ class Metrics:
         self._between = histogram(
             "inter_token_latency_seconds", "Between tokens; those of a round share its time evenly"
         )
-        self._whole = histogram("e2e_request_latency_seconds", "From arrival to the end")
+        self._queued = histogram(
+            "queue_time_seconds", "From the end of the queue to a slot, of those that had one"
+        )
+        self._whole = histogram(
+            "e2e_request_latency_seconds", "From arrival to the end of what was written whole"
+        )
 
     def collect(self) -> Iterable[Metric]:
         """The gauges, for the registry."""
@@ -88,9 +93,9 @@ class Metrics:
     def answered(self, path: str, status: int) -> None:
         self._answers.labels(path, str(status)).inc()
 
-    def watch(self) -> Watch:
-        """For a choice that arrived now."""
-        return Watch(self)
+    def watch(self, arrived: float) -> Watch:
+        """For a choice whose request was there at this time of the engine's clock."""
+        return Watch(self, arrived)
 
     def _round(self, record: Round) -> None:
         self._generated.inc(len(record.tokens))
@@ -105,28 +110,30 @@ class Metrics:
 
 
 class Watch:
-    """Times of one choice."""
+    """Times and counts of one choice, whether its client stays or leaves."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._begun = time.perf_counter()
+    def __init__(self, metrics: Metrics, arrived: float) -> None:
+        self._metrics, self._arrived = metrics, arrived
         self._last: float | None = None
+        self.ended = False
 
-    def piece(self, piece: Piece, now: float) -> None:
+    def piece(self, piece: Piece) -> None:
         metrics, count = self._metrics, len(piece.tokens)
         metrics._round(piece.round)
         if self._last is None:
-            metrics._first.observe(now - self._begun)
+            metrics._first.observe(piece.at - self._arrived)
         else:
             for _ in range(count):
-                metrics._between.observe((now - self._last) / count)
-        self._last = now
+                metrics._between.observe((piece.at - self._last) / count)
+        self._last = piece.at
 
     def end(self, done: Completion) -> None:
-        self._metrics._prompt.inc(len(done.prompt))
-        self._metrics._ended.labels(done.finish_reason).inc()
-        self._metrics._whole.observe(time.perf_counter() - self._begun)
-
-    def left(self) -> None:
-        """Its client went, or another choice of it failed."""
-        self._metrics._ended.labels("cancelled").inc()
+        self.ended = True
+        metrics = self._metrics
+        metrics._ended.labels(done.finish_reason).inc()
+        if done.admitted is not None:
+            metrics._queued.observe(done.admitted - done.submitted)
+            if done.choice == 0:  # one reading serves all choices of a prompt
+                metrics._prompt.inc(len(done.prompt))
+        if done.finish_reason in ("stop", "length"):
+            metrics._whole.observe(done.ended - self._arrived)

@@ -11,6 +11,7 @@ import os
 import socket
 from dataclasses import replace
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -59,6 +60,7 @@ class Server(uvicorn.Server):
         )
         self._engine = engine
         self.socket = _bound(host, port)
+        _drop_deaf(self.socket, config.body_timeout)
         address = self.socket.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         self.url = f"http://{shown}:{address[1]}"
@@ -66,7 +68,10 @@ class Server(uvicorn.Server):
             log.warning("open_to_all", extra={"fields": {"host": host, "give": "--api-key"}})
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        log.info("serving", extra={"fields": {"url": self.url}})
+        fields: dict[str, Any] = {"url": self.url}
+        if self._engine is not None:
+            fields["cache_limit_bytes"] = self._engine.status().max_memory
+        log.info("serving", extra={"fields": fields})
         try:
             super().run(sockets=[self.socket])
         finally:
@@ -83,6 +88,13 @@ class Server(uvicorn.Server):
         self.should_exit = True
         self._state.draining = True
         log.info("draining", extra={"fields": {"signal": sig}})
+
+
+def _drop_deaf(bound: socket.socket, seconds: float) -> None:
+    """Connections whose other side takes nothing of what was sent are the system's to drop, where
+    it can; some time after `readers.py` gave up, so that it is told in the log."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux; accepted sockets inherit it
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(2000 * seconds))
 
 
 def _bound(host: str, port: int) -> socket.socket:

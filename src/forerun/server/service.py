@@ -12,65 +12,28 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from forerun.engine import Completion, Engine, Prompt
+from forerun.engine import Engine, Prompt
 from forerun.errors import OptionError
 from forerun.server import pacing
 from forerun.server.answers import Answers, in_thread, unless_left
+from forerun.server.chunks import chunks
 from forerun.server.config import ServerConfig
 from forerun.server.deltas import Delta, deltas
+from forerun.server.endpoint import Endpoint, Head
 from forerun.server.errors import ApiError
-from forerun.server.events import Chunk, EventStream
+from forerun.server.events import EventStream
 from forerun.server.metrics import Metrics
 from forerun.server.replies import json_response
-from forerun.server.requests import Sampling
-from forerun.server.responses import Reply
 from forerun.server.workers import Workers
 from forerun.text.tokenizer import Tokenizer
 
-VERSION = version("forerun")
 GRAMMARS, GRAMMARS_WAITING = 2, 64  # read at once, and behind those
 LEFT = 499  # nginx's status for a client that closed the connection; nobody sees it but the log
-
-
-@dataclass(frozen=True, kw_only=True)
-class Head:
-    """What all chunks of an answer begin with."""
-
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str = f"forerun-{VERSION}"
-
-
-class Endpoint(Protocol):
-    """From a body to prompts, and from completions to replies."""
-
-    @property
-    def body(self) -> Sampling: ...
-
-    @property
-    def prompts(self) -> Sequence[Prompt]: ...
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Keywords of the engine."""
-        ...
-
-    @property
-    def top(self) -> int | None:
-        """Likeliest tokens shown with each; None: no log-probabilities."""
-        ...
-
-    def reply(self, head: Head, choices: Sequence[Completion]) -> Reply: ...
-
-    def chunks(self, head: Head, deltas: AsyncIterator[Delta]) -> AsyncIterator[Chunk]: ...
 
 
 class Service:
@@ -112,13 +75,13 @@ class Service:
                 400, f"{len(prompts)} prompts times n = {n} are more than the "
                 f"{self.config.max_choices} choices a request may have here", param="n",
             )  # fmt: skip
-        self._check_places(len(prompts) * n)
         self._check_length(prompts)
         self._check_logprobs(endpoint, len(prompts) * n)
         answers = Answers(
             self.engine,
             self.metrics,
             tenant=state.get("tenant", ""),
+            arrived=state["arrived"],
             timeout=self.config.timeout,
             workers=self._workers,
         )
@@ -139,13 +102,11 @@ class Service:
             state["texts"] = [done.text for done in choices]
         return json_response(await in_thread(lambda: endpoint.reply(head, choices).to_json()))
 
-    def _check_places(self, choices: int) -> None:
-        """Refuse what would be too much for an idle server, too."""
-        engine = self.engine
-        if engine.max_waiting is not None and choices > engine.max_batch + engine.max_waiting:
+    def check_tokens(self, field: str, count: int, what: str) -> None:
+        """Refuse what would keep others' texts from being read for long."""
+        if count > (most := self.config.max_tokenize):
             raise ApiError(
-                400, f"{choices} choices are more than can ever run and wait here: "
-                f"{engine.max_batch} and {engine.max_waiting}", param="n",
+                400, f"{field} has {count} {what}; {most} are read at once here", param=field
             )  # fmt: skip
 
     def _check_logprobs(self, endpoint: Endpoint, choices: int) -> None:
@@ -202,12 +163,7 @@ class Service:
         if pace is not None:
             source = pacing.paced(source, choices, pace)
             block = pacing.block(endpoint.top)
-        return EventStream(
-            endpoint.chunks(head, source),
-            answers.cancel,
-            patience=self.config.body_timeout,
-            block=block,
-        )
+        return EventStream(chunks(endpoint, head, source, block), answers.cancel)
 
 
 def _texts(prompt: Prompt) -> Sequence[Any]:

@@ -21,14 +21,15 @@ from forerun.trace import Round, ids
 PREDICTION = "prediction"  # the drafter behind predicted outputs, by name
 
 
-def usage(choices: Sequence[Completion], n: int) -> Usage:
+def usage(choices: Sequence[Completion], n: int, *, predicted: bool) -> Usage:
     """Of all choices; a prompt counts once for its `n` of them.
 
+    `predicted`: the client sent a prediction; a drafter of that name may be the server's own, too.
     Rejected tokens of a prediction are none of the completion's: they cost time, not tokens.
     """
     read = sum(len(done.prompt) for done in choices[::n])
     written = sum(len(done.tokens) for done in choices)
-    by_drafter = [done.stats.drafters for done in choices]
+    by_drafter = [done.stats.drafters for done in choices] if predicted else []
     drafted = [drafters[PREDICTION] for drafters in by_drafter if PREDICTION in drafters]
     accepted = sum(one.accepted for one in drafted)
     return Usage(

@@ -1,0 +1,9 @@
+import "virtual:katex.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import { mount } from "svelte";
+import App from "./App.svelte";
+
+const target = document.getElementById("app");
+if (target === null) throw new Error("index.html has no element with id app");
+mount(App, { target });

@@ -1,0 +1,2 @@
+declare module "virtual:katex.css";
+declare module "virtual:tex-style/*";

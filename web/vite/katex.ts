@@ -1,0 +1,116 @@
+/**
+ * Formulas become HTML and MathML while the page is built, so that it ships no KaTeX.
+ *
+ * It replaces two tagged templates (src/ui/tex.ts), in .ts and .svelte files alike:
+ *
+ *     tex`\beta = \sum_x [p(x) - q(x)]_+`       a formula, inline
+ *     texBlock`…`                               a formula on a line of its own
+ *     rich`With $\beta$ it is **rejected**.`    a sentence: $formula$, **strong**, _emphasis_, [text](https://…)
+ *
+ * Nothing can be interpolated: what is shown is known when the page is built. The page's policy
+ * forbids style attributes, which KaTeX writes everywhere; each distinct one becomes a class with a
+ * style sheet of its own, which Vite merges. The fonts are the few that FONTS names, as woff2.
+ */
+
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import katexLibrary from "katex";
+import type { Plugin } from "vite";
+
+/** KaTeX fonts the page ships: with these all of it stays below 100 kB. */
+const FONTS = ["Main-Regular", "Math-Italic", "Size1-Regular", "Size2-Regular", "Size3-Regular", "Size4-Regular"];
+
+/** Classes that need another font: the build stops instead of showing a fallback. */
+const OTHER_FONTS = /class="[^"]*\b(mathbb|textbb|mathcal|mathfrak|textfrak|mathscr|textscr|mathsf|textsf|mathtt|texttt|mathbf|textbf|boldsymbol|amsrm|mathboldsf)\b/;
+
+const TEMPLATE = /\b(tex|texBlock|rich)`((?:[^`\\]|\\[^])*)`/g;
+const STYLE = "virtual:tex-style/";
+const SHEET = "virtual:katex.css";
+
+export function katex(): Plugin {
+  const styles = new Map<string, string>();
+  return {
+    name: "forerun:katex",
+    enforce: "pre",
+    resolveId: (id) => (id.startsWith(STYLE) || id === SHEET ? `\0${id}` : undefined),
+    load(id) {
+      if (id === `\0${SHEET}`) return sheet();
+      if (!id.startsWith(`\0${STYLE}`)) return undefined;
+      const name = id.slice(STYLE.length + 1, -".css".length);
+      return `.${name}{${styles.get(name) ?? ""}}`;
+    },
+    transform(code, id) {
+      const path = id.split("?")[0] ?? id;
+      if (!/\/src\/.*\.(ts|svelte)$/.test(path) || /node_modules|\.test\.ts$|\/ui\/tex\.ts$/.test(path)) return undefined;
+      const used = new Set<string>();
+      const told = (message: string): never => this.error(`${path}: ${message}`);
+      const out = code.replace(TEMPLATE, (_, tag: string, source: string) => {
+        if (/\$\{/.test(source)) told(`nothing can be put into a formula when the page runs: ${source}`);
+        const html = tag === "rich" ? sentence(source, told) : formula(source, tag === "texBlock", told);
+        return `({html:${JSON.stringify(withoutStyles(html, styles, used))}})`;
+      });
+      if (out === code) return undefined;
+      const imports = [...used].map((name) => `import "${STYLE}${name}.css";`).join("");
+      if (!path.endsWith(".svelte")) return { code: `${imports}${out}`, map: null };
+      if (!/<script[^>]*>/.test(out)) return { code: `<script lang="ts">${imports}</script>${out}`, map: null };
+      return { code: out.replace(/<script[^>]*>/, (start) => `${start}${imports}`), map: null };
+    },
+  };
+}
+
+type Told = (message: string) => never;
+
+/** One formula as HTML for the eye (hidden from screen readers) and MathML for the ear. */
+export function formula(source: string, block: boolean, told: Told): string {
+  let html: string;
+  try {
+    html = katexLibrary.renderToString(source.trim(), { displayMode: block, output: "htmlAndMathml", throwOnError: true, strict: "error" });
+  } catch (error) {
+    return told(`not a formula: ${source} (${String(error)})`);
+  }
+  const other = OTHER_FONTS.exec(html);
+  if (other) told(`${source} needs a font that the page does not ship (${other[1]}); use roman or italic letters`);
+  // The TeX source is for copying; it doubles the size and some screen readers read it out.
+  return html.replace(/<annotation encoding="application\/x-tex">[^]*?<\/annotation>/g, "");
+}
+
+/** A sentence with formulas and the simplest markup. */
+export function sentence(source: string, told: Told): string {
+  return source
+    .split(/(\$[^$]+\$)/)
+    .map((part) => (part.startsWith("$") && part.length > 1 ? formula(part.slice(1, -1), false, told) : markup(part)))
+    .join("");
+}
+
+function markup(text: string): string {
+  return text
+    .replace(/&/g, "&amp;")
+    .replace(/</g, "&lt;")
+    .replace(/>/g, "&gt;")
+    .replace(/\*\*([^*]+)\*\*/g, "<strong>$1</strong>")
+    .replace(/(?<![\p{L}\p{N}])_([^_]+)_(?![\p{L}\p{N}])/gu, "<em>$1</em>")
+    .replace(/\[([^\]]+)\]\((https:[^)\s]+|#[\w-]+)\)/g, (_, shown: string, to: string) =>
+      to.startsWith("#") ? `<a href="${to}">${shown}</a>` : `<a href="${to}" rel="noreferrer">${shown}</a>`,
+    );
+}
+
+function withoutStyles(html: string, styles: Map<string, string>, used: Set<string>): string {
+  return html.replace(/<(\w+)([^>]*?) style="([^"]*)"([^>]*)>/g, (_, element: string, before: string, style: string, after: string) => {
+    const name = `k${createHash("sha256").update(style).digest("hex").slice(0, 6)}`;
+    styles.set(name, style);
+    used.add(name);
+    const rest = `${before}${after}`;
+    return /class="/.test(rest) ? `<${element}${rest.replace('class="', `class="${name} `)}>` : `<${element} class="${name}"${rest}>`;
+  });
+}
+
+/** KaTeX's style sheet, with the shipped fonts alone. */
+function sheet(): string {
+  const path = createRequire(import.meta.url).resolve("katex/dist/katex.min.css");
+  return readFileSync(path, "utf8").replace(/@font-face\{[^}]*\}/g, (face) => {
+    const file = /url\((fonts\/KaTeX_([\w-]+)\.woff2)\)/.exec(face);
+    if (!file || !FONTS.includes(file[2] ?? "")) return "";
+    return face.replace(/src:[^;}]*/, `src:url(katex/dist/${file[1]}) format("woff2")`);
+  });
+}
