@@ -34,7 +34,7 @@ class Tokenizer:
     vocab_size, bos, adds_bos = V, None, False
     eos = frozenset({EOS})
     chat_template = "in encode_chat"
-    special, strip_first, guide = eos, b"", None
+    special, strip_first, guide, roles = eos, b"", None, {}
     stuck = False
 
     @property

@@ -58,8 +58,9 @@ def test_what_is_documented(lively):
     schema = lively.ask("/openapi.json").json
     paths = schema["paths"]
     assert sorted(paths) == [
-        "/detokenize", "/health", "/metrics", "/tokenize", "/v1/chat/completions",
-        "/v1/completions", "/v1/forerun/setup", "/v1/models", "/v1/models/{model}",
+        "/detokenize", "/health", "/metrics", "/tokenize", "/tokenizer_info",
+        "/v1/chat/completions", "/v1/completions", "/v1/forerun/setup", "/v1/models",
+        "/v1/models/{model}",
     ]  # fmt: skip
     for operations in paths.values():
         for operation in operations.values():

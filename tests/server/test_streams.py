@@ -276,24 +276,3 @@ def test_a_deaf_event_loop_is_no_error():
         return Answers(engine, Metrics(engine.status), tenant="", arrived=0, timeout=1)
 
     asyncio.run(make())._listen(None)
-
-
-def test_the_text_of_ids(lively):
-    found = lively.ask("/tokenize", {"prompt": "hello é", "return_token_strs": True}).json
-    assert found["tokens"] == TOKENS.encode("hello é")
-    assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
-    assert lively.ask("/detokenize", {"tokens": found["tokens"]}).json == {"prompt": "hello é"}
-    talk = [{"role": "user", "content": "hello"}]
-    chat = lively.ask("/tokenize", {"messages": talk}).json
-    assert chat["tokens"] == TOKENS.encode_chat(talk)
-    assert chat["token_strs"] is None
-    long = [{"role": "user", "content": "a" * (256 << 10)}, *talk]
-    for body in ({"prompt": "a" * (257 << 10)}, {"messages": long}):
-        refused = lively.ask("/tokenize", body)
-        assert refused.status == 400
-        assert "262144 are read at once" in refused.error["message"]
-    assert lively.ask("/detokenize", {"tokens": [5] * (257 << 10)}).error["param"] == "tokens"
-    for body in ({}, {"prompt": "a", "messages": talk}, {"prompt": 5}):
-        assert lively.ask("/tokenize", body).status == 400
-    for body in ({"tokens": [99999]}, {"tokens": ["a"]}, {"tokens": 5}, {}):
-        assert lively.ask("/detokenize", body).status == 400

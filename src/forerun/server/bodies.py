@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -34,10 +34,3 @@ def _read(raw: bytes, model: type[T]) -> T:
         raise invalid(error.errors(include_url=False, include_input=False)) from None
     except RecursionError:
         raise ApiError(400, "the body is nested too deeply") from None
-
-
-def documented(model: type[Body]) -> dict[str, Any]:
-    """For `openapi_extra` of a route that reads such a body."""
-    reference = {"$ref": f"#/components/schemas/{model.__name__}"}
-    content = {"application/json": {"schema": reference}}
-    return {"requestBody": {"required": True, "content": content}}

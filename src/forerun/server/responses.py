@@ -222,5 +222,14 @@ class Tokens(Reply):
     token_strs: list[str] | None
 
 
+class TokenizerInfo(Reply):
+    """Of vLLM's, the fields that clients look at."""
+
+    bos_token: str | None
+    eos_token: str | None
+    pad_token: str | None
+    chat_template: str | None
+
+
 class Text(Reply):
     prompt: str

@@ -110,6 +110,11 @@ class Tokenizer:
     def chat_template(self) -> str | None:
         return self._vocabulary.chat_template
 
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """Names of special tokens by what they are: bos_token, eos_token, pad_token, …"""
+        return self._vocabulary.template_tokens
+
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """The ids of `text`, without BOS. `special=True` finds special tokens by their names.
 
