@@ -3,6 +3,7 @@
 #   make demo       SmolLM2 writes, with accepted, corrected and bonus tokens in colour
 #   make test       the tests, the exact-law proofs among them (under 10 minutes on 2 cores)
 #   make library    the C library alone, if its sources changed
+#   make page       the playground's page, for `forerun play` from this folder
 #   make check      lint, types, layers, and `make test`
 #   make test-long  longer proofs and sweeps
 
@@ -17,7 +18,7 @@ NATIVE := src/forerun/models/native
 LIBRARY := src/forerun/libforerun.$(if $(filter Darwin,$(shell uname -s)),dylib,so)
 PROMPT ?= Write SQL statements that create three tables: customers, orders and products, with keys.
 
-.PHONY: demo library test test-long check fmt clean
+.PHONY: demo library page test test-long check fmt clean
 
 demo: $(VENV)/.demo $(LIBRARY)
 	$(BIN)/forerun generate --chat --max-tokens 200 --seed 7 --compare "$(PROMPT)"
@@ -26,6 +27,9 @@ test: $(VENV)/.dev $(LIBRARY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
 
 library: $(LIBRARY)
+
+page: | $(BIN)/python
+	$(BIN)/python web/build.py
 
 test-long: $(VENV)/.dev $(LIBRARY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600

@@ -1,8 +1,13 @@
-"""Build hook: compile the C library when a wheel is made, or in place for an editable install.
+"""Build backend and build hook: hatchling, with the C library and the page.
 
-The wheel is tagged py3-none-PLATFORM: the library is called through ctypes and knows no Python, so
-one wheel serves them all. Where it cannot be built the wheel is a pure one, which runs the slow
-NumPy path and says so when it matters.
+The library is compiled when a wheel is made, or in place for an editable install. The wheel is
+tagged py3-none-PLATFORM: the library is called through ctypes and knows no Python, so one wheel
+serves them all. Where it cannot be built the wheel is a pure one, which runs the slow NumPy path
+and says so when it matters.
+
+The page (web/) is built where a wheel or a source package is made and it is not there yet; without
+it there is no package. Node for that is asked for as a dependency only where this machine has none.
+An editable install builds no page: its server says with which command to.
 """
 
 from __future__ import annotations
@@ -14,16 +19,42 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from hatchling import build as _hatchling
+from hatchling.build import *  # noqa: F403
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class LibraryHook(BuildHookInterface):
+def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    """No Node: hatchling asks hooks what they need without saying what for."""
+    page = _load("web/build.py", Path(__file__).parent)
+    wanted = _hatchling.get_requires_for_build_editable(config_settings)
+    return [one for one in wanted if one != page.NODE_WHEEL]
+
+
+class BuildHook(BuildHookInterface):
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
+    def dependencies(self) -> list[str]:
+        page = _load("web/build.py", Path(self.root))
+        return [] if page.built() or page.node_folder() is not None else [page.NODE_WHEEL]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if self.target_name != "wheel":
+        if version != "editable":
+            self._page()
+        if self.target_name == "wheel":
+            self._library(version, build_data)
+
+    def _page(self) -> None:
+        page = _load("web/build.py", Path(self.root))
+        if page.built():
             return
-        library = _load(Path(self.root) / "src/forerun/models/native/build.py")
+        try:
+            page.build(say=self.app.display_info)
+        except page.BuildError as error:
+            raise RuntimeError(f"forerun's page was not built: {error}") from None
+
+    def _library(self, version: str, build_data: dict[str, Any]) -> None:
+        library = _load("src/forerun/models/native/build.py", Path(self.root))
         out = library.PLACE
         if version != "editable":
             self._folder = tempfile.TemporaryDirectory(prefix="forerun-wheel-")
@@ -52,8 +83,8 @@ def _platform(kind: str) -> str:
     return system.replace("-", "_").replace(".", "_")
 
 
-def _load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("forerun_build", path)
+def _load(file: str, root: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"forerun_{Path(file).parent.name}", root / file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

