@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ from forerun.numerics.acceptance import acceptance, excess, residual, total_vari
 from forerun.numerics.randomness import KeyedDraws, Purpose
 from forerun.numerics.token_tree import Drawn, Proposal, TokenTree
 from forerun.verifiers import Verdict, Verifier, verifier
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from play.traces import traces
 
 FOLDER = Path(__file__).resolve().parents[2] / "web" / "vectors"
 CHAINS = ("rejection", "block")
@@ -275,6 +280,7 @@ FILES: dict[str, Callable[[], Any]] = {
     "sequences": sequences,
     "expected": expected,
     "statistics": statistics,
+    "traces": traces,
 }
 
 
