@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import { mass } from "../../../core/law";
+import { chiSquare } from "../../../core/statistics";
+import { counted, DRAFT, erase, HATE, judged, LOVE, P, Q, score, START, TARGET } from "./timelines";
+
+it("has the laws it shows", () => {
+  for (const word of [LOVE, HATE]) {
+    expect(TARGET.filter((w) => w === word).length / 5).toBe(mass(P, word));
+    expect(DRAFT.filter((w) => w === word).length / 5).toBe(mass(Q, word));
+  }
+});
+
+it("erasing by hand comes to three loves for every seed", () => {
+  for (let seed = 0; seed < 50; seed++) {
+    let timelines = [...START];
+    for (let tries = 0; !score(timelines).done; tries++) {
+      expect(tries).toBeLessThan(100);
+      const word = score(timelines).loves < 3 ? HATE : LOVE;
+      timelines = erase(timelines, timelines.findIndex((words) => words.at(-1) === word), seed);
+    }
+    const { kept, erased, loves } = score(timelines);
+    expect(loves).toBe(3);
+    expect(kept + erased).toBeGreaterThanOrEqual(5);
+  }
+});
+
+it("the rule keeps love always, hate half the time, and writes the target's law", () => {
+  const all = Array.from({ length: 4000 }, (_, i) => judged(1, i));
+  expect(all.every((one) => one.drafted !== LOVE || one.kept)).toBe(true);
+  expect(all.every((one) => one.chance === (one.drafted === LOVE ? 1 : 0.5))).toBe(true);
+  const { counts, kept } = counted(1, 4000);
+  expect(chiSquare(counts, P).p).toBeGreaterThan(1e-3);
+  expect(chiSquare([kept, 4000 - kept], [0.6, 0.4]).p).toBeGreaterThan(1e-3);
+});
