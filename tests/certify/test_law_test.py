@@ -57,7 +57,7 @@ def run(rule="lossless", sequences=200, pair=None, **options):
         pair, sequences, max_tokens=32, rng=np.random.default_rng(5), rule=tiny.rule(rule)
     )
     test = LawTest(**options)
-    for block in tiny.observed(pair, texts):
+    for block in tiny.observed(pair, texts, at_once=20):
         test.observe_block(block)
     return test
 
@@ -93,7 +93,7 @@ def test_a_faulty_engine():
     assert test.fault
     assert verdict.sentence.startswith("not lossless: e-value 1e+")
     assert verdict.sentence.endswith("strongest: resample from p")
-    assert test.history[0][0] == 64
+    assert test.history[0][0] == 640
     assert max(log for _, log in test.history) == verdict.peak_log_e
 
 

@@ -59,7 +59,10 @@ class Histograms:
 
     def log_wealth(self) -> dict[str, float]:
         """By partition: average over κ, and over all classes together and each alone."""
-        return {name: cells.log_wealth() for name, cells in self._cells.items()}
+        tables = [cells.table for cells in self._cells.values()]
+        own = dirichlet(np.concatenate(tables))  # of all at once: many small calls are slow
+        ends = np.cumsum([len(table) for table in tables])
+        return {name: _of_classes(part) for name, part in zip(self._cells, np.split(own, ends, 1))}
 
     def counts(self, partition: str) -> dict[Hashable, NDArray[np.int64]]:
         """Tokens in each bin of u, by class in the order of their first appearance."""
@@ -94,17 +97,20 @@ class _Cells:
             key = "others"
         return self.places.setdefault(key, len(self.places))
 
-    def log_wealth(self) -> float:
-        if not len(self.table):
-            return 0.0
-        own = dirichlet(self.table)  # [κ, cells]
-        together = own.sum(axis=1)
-        if len(self.table) == 1:
-            return log_mean(together)
-        weights = np.arange(1, own.shape[1] + 1) ** -1.1 / ZETA
-        spare = max(1 - float(weights.sum()), 0.0)  # for classes that have not been seen yet
-        alone = [log_mix([*row, 0.0], [*weights, spare]) for row in own]
-        return log_mean([*together, *alone])
+
+def _of_classes(own: Array) -> float:
+    """Log wealth of one partition from its classes' [κ, C], by order of first appearance."""
+    count = own.shape[1]
+    if not count:
+        return 0.0
+    together = own.sum(axis=1)
+    if count == 1:
+        return log_mean(together)
+    weights = np.arange(1, count + 1) ** -1.1 / ZETA
+    spare = max(1 - float(weights.sum()), 0.0)  # for classes that have not been seen yet
+    top = np.maximum(own.max(axis=1), 0.0)
+    alone = top + np.log(np.exp(own - top[:, None]) @ weights + spare * np.exp(-top))
+    return log_mean([*together, *alone])
 
 
 def dirichlet(counts: NDArray[np.int64]) -> Array:
@@ -158,11 +164,11 @@ class FaultSums:
 
 def log_mix(logs: Sequence[float] | Array, weights: Sequence[float] | Array) -> float:
     """log Σ w·e^l."""
-    values, shares = np.asarray(logs, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    values, shares = np.asarray(logs), np.asarray(weights)
     top = float(values.max())
     if top == -np.inf:
         return -np.inf
-    return top + float(np.log((shares * np.exp(values - top)).sum()))
+    return top + float(np.log(shares @ np.exp(values - top)))
 
 
 def log_mean(logs: Sequence[float] | Array) -> float:

@@ -83,7 +83,7 @@ class LawTest:
             self._flush()
 
     def observe_block(self, block: Block) -> None:
-        """Take many tokens at once."""
+        """Take many tokens at once; looks come between blocks, not within."""
         self._flush()
         breaks = (np.diff(block.sequence) != 0) | (np.diff(block.position) != 1)
         for i in [0, *(np.flatnonzero(breaks) + 1)] if len(block) else []:
@@ -93,7 +93,7 @@ class LawTest:
             self._last = (int(block.sequence[last]), int(block.position[last]))
         start = 0
         while start < len(block):
-            stop = start + min(self._until_look(), ROWS, max(ENTRIES // block.p.shape[1], 1))
+            stop = start + min(ROWS, max(ENTRIES // block.p.shape[1], 1))
             self._take(_part(block, slice(start, stop)))
             start = stop
 
@@ -191,9 +191,9 @@ class LawTest:
             sums.observe(block.p[told], r[told], block.token[told])
 
     def _until_look(self) -> int:
-        """Tokens until the next look: after 64, then whenever there are 5% more."""
+        """Tokens until the next look: after 64, then whenever there are a tenth more."""
         last = self.history[-1][0] if self.history else 0
-        return last + max(64, last // 20) - self.tokens
+        return last + max(64, last // 10) - self.tokens
 
     def _look(self) -> None:
         log_e = self._log_e()
