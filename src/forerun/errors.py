@@ -16,6 +16,8 @@
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
     ├── PeerError                       a system that `forerun bench` measures failed
+    ├── NotLosslessError (AssertionError)  a sampler's law is not its target's
+    ├── UndecidedError (AssertionError)    it could not be told whether it is
     ├── KeyReuseError                   a random key was used twice (never a user's fault)
     └── MissingExtraError (ImportError) an optional library is not installed; names the extra
 
@@ -101,6 +103,14 @@ class TemplateError(ForerunError, ValueError):
 
 class PeerError(ForerunError):
     """A system that is measured did not start, ended, or could not answer."""
+
+
+class NotLosslessError(ForerunError, AssertionError):
+    """A sampler's law is not its target's: the message says where, and how to repeat it."""
+
+
+class UndecidedError(ForerunError, AssertionError):
+    """Whether a sampler is lossless could not be told: the reference differs, or tokens are few."""
 
 
 class KeyReuseError(ForerunError):

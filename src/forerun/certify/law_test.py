@@ -57,7 +57,8 @@ class LawTest:
             if not 0 < value < 1:
                 raise OptionError(f"{name} must lie between 0 and 1, not {value!r}")
         self.level, self.claim = level, claim
-        self.tokens = self.sequences = 0
+        self.sequences = 0
+        self._taken = 0  # tokens that bets were made on
         self.history: list[tuple[int, float]] = []
         """(tokens, natural log of the e-value) at each look."""
         self._noise = np.random.default_rng([seed, 0x7E57])
@@ -96,6 +97,11 @@ class LawTest:
             stop = start + min(ROWS, max(ENTRIES // block.p.shape[1], 1))
             self._take(_part(block, slice(start, stop)))
             start = stop
+
+    @property
+    def tokens(self) -> int:
+        """Tokens so far."""
+        return self._taken + len(self._waiting)
 
     @property
     def fault(self) -> bool:
@@ -158,7 +164,7 @@ class LawTest:
             self._histograms[name].observe(u, classes)
             self._bands[name].observe(u)
         self._judge(block)
-        self.tokens += len(block)
+        self._taken += len(block)
         if self._until_look() <= 0:
             self._look()
 
@@ -167,7 +173,7 @@ class LawTest:
         if not bad.any():
             return block
         self._zero_count += int(bad.sum())
-        self.tokens += int(bad.sum())
+        self._taken += int(bad.sum())
         for i in np.flatnonzero(bad)[: ZEROS - len(self._zeros)]:
             self._zeros.append(
                 ZeroToken(
@@ -193,12 +199,12 @@ class LawTest:
     def _until_look(self) -> int:
         """Tokens until the next look: after 64, then whenever there are a tenth more."""
         last = self.history[-1][0] if self.history else 0
-        return last + max(64, last // 10) - self.tokens
+        return last + max(64, last // 10) - self._taken
 
     def _look(self) -> None:
         log_e = self._log_e()
         self._peak = max(self._peak, log_e)
-        self.history.append((self.tokens, log_e))
+        self.history.append((self._taken, log_e))
 
     def _log_e(self) -> float:
         wealth = [each.log_wealth() for each in self._histograms.values()]
