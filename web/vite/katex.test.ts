@@ -11,8 +11,18 @@ interface Transformed {
 }
 
 function transform(code: string, id = "/src/a.ts"): string {
-  const plugin = katex() as Plugin & { transform: (this: unknown, code: string, id: string) => Transformed | undefined };
-  return plugin.transform.call({ error: told }, code, id)?.code ?? code;
+  return built(code, id).code;
+}
+
+/** The transformed code, and the modules it imports, by name. */
+function built(code: string, id = "/src/a.ts"): { code: string; modules: Record<string, string> } {
+  const plugin = katex() as Plugin & {
+    transform: (this: unknown, code: string, id: string) => Transformed | undefined;
+    load: (id: string) => string | undefined;
+  };
+  const out = plugin.transform.call({ error: told }, code, id)?.code ?? code;
+  const names = [...out.matchAll(/from "(virtual:tex\/\w+)"/g)].map((found) => found[1] ?? "");
+  return { code: out, modules: Object.fromEntries(names.map((name) => [name, plugin.load(`\0${name}`) ?? ""])) };
 }
 
 describe("formulas", () => {
@@ -30,26 +40,34 @@ describe("formulas", () => {
 });
 
 test("a sentence has formulas, strong and emphasised words, links, and nothing else", () => {
-  const html = sentence("**One** _two_ $x_1$ a_b_c <b> & [three](https://example.org/x) [four](#laws)", told);
-  expect(html).toContain("<strong>One</strong> <em>two</em>");
-  expect(html).toContain("a_b_c &lt;b&gt; &amp;");
-  expect(html).toContain('<a href="https://example.org/x" rel="noreferrer">three</a>');
-  expect(html).toContain('<a href="#laws">four</a>');
-  expect(html).toContain("<msub>");
+  const parts = sentence("**One** _two_ $x_1$ a_b_c <b> & [three](https://example.org/x) [four](#laws)");
+  expect(parts).toHaveLength(3);
+  expect(parts[0]).toEqual({ text: "<strong>One</strong> <em>two</em> " });
+  expect(parts[1]).toEqual({ formula: "x_1" });
+  const { text } = parts[2] as { text: string };
+  expect(text).toContain("a_b_c &lt;b&gt; &amp;");
+  expect(text).toContain('<a href="https://example.org/x" rel="noreferrer">three</a>');
+  expect(text).toContain('<a href="#laws">four</a>');
 });
 
 describe("the plugin", () => {
-  test("replaces templates, and turns style attributes into classes of style sheets", () => {
-    const out = transform("const a = tex`\\frac{1}{2}`;");
-    expect(out).not.toContain("tex`");
-    expect(out).not.toContain("style=");
-    expect(out).toMatch(/^import "virtual:tex-style\/k[0-9a-f]{6}\.css";/);
-    expect(out).toMatch(/class=\\"k[0-9a-f]{6} vlist\\"/);
+  test("replaces templates by modules, one for a formula however often it is written", () => {
+    const { code, modules } = built("const a = tex`\\frac{1}{2}`, b = rich`One $x$, another $x$ & $\\frac{1}{2}$.`;");
+    expect(code).not.toMatch(/tex`|rich`/);
+    expect(Object.keys(modules)).toHaveLength(2);
+    expect(code).toMatch(/html:"One "\+(t\w{8})\+", another "\+\1\+" &amp; "\+t\w{8}\+"\."/);
+  });
+
+  test("turns style attributes into classes of style sheets", () => {
+    const [module = ""] = Object.values(built("const a = tex`\\frac{1}{2}`;").modules);
+    expect(module).not.toContain("style=");
+    expect(module).toMatch(/^import "virtual:tex-style\/k[0-9a-f]{6}\.css";/);
+    expect(module).toMatch(/class=\\"k[0-9a-f]{6} vlist\\"/);
   });
 
   test("puts the imports of a component inside its script", () => {
     const out = transform('<script lang="ts">let a = 1;</script>{tex`\\frac{1}{2}`}', "/src/A.svelte");
-    expect(out).toMatch(/^<script lang="ts">import "virtual:tex-style/);
+    expect(out).toMatch(/^<script lang="ts">import t\w{8} from "virtual:tex\/t/);
   });
 
   test("refuses what would be put in when the page runs", () => {
