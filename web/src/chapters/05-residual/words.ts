@@ -5,7 +5,7 @@ export const en = {
   title: "The residual",
   lead: "What the draft gives too little of is exactly what a correction must give back.",
   start: rich`With two words there was no question what to write after a rejection: if it is not the one, it is the other. So let a third word in, _meh_. Now two words can be said too seldom at once, and a rejected draft has to become one of them. But which? The correction needs a law of its own.`,
-  tempting: rich`The tempting answer: the target knows best, so draw from $p$. It looks so right that it has been shipped more than once. Below, the green parts are what was kept. The rejected rest, $\beta$ in all, stands in the pot on the right and is poured over the words. Flip the switch and watch where the bars end.`,
+  tempting: rich`The tempting answer: the target knows best, so draw from $p$. It looks so right that it is the easiest mistake to make. Below, the green parts are what was kept. The rejected rest, $\beta$ in all, stands in the pot on the right and is poured over the words. Flip the switch and watch where the bars end.`,
   pour: {
     title: "Pouring what was rejected",
     picture: "Three columns: what was kept of each word, what is poured on top, and gold levels at p; to the right the pot with all that was rejected. All levels can be moved.",
@@ -51,7 +51,7 @@ export const zh: Words = {
   title: "残差分布",
   lead: "草稿少给了多少，修正时就正好补回多少。",
   start: rich`只有两个词时，拒绝之后写什么不成问题：不是这个，就是那个。现在放进第三个词：“无感”。这下可以有两个词同时说得太少，被拒绝的草稿得变成其中一个。变成哪一个？修正需要一个自己的分布。`,
-  tempting: rich`很诱人的答案是：目标模型最清楚，那就按 $p$ 抽。它看起来太对了，不止一次被写进了正式的代码。下图中，绿色是接受的部分；被拒绝的其余部分，总共 $\beta$，都在右边的罐子里，要倒到各个词上去。拨动开关，看柱子停在哪里。`,
+  tempting: rich`很诱人的答案是：目标模型最清楚，那就按 $p$ 抽。它看起来太对了，所以最容易错在这里。下图中，绿色是接受的部分；被拒绝的其余部分，总共 $\beta$，都在右边的罐子里，要倒到各个词上去。拨动开关，看柱子停在哪里。`,
   pour: {
     title: "把拒绝掉的倒回去",
     picture: "三根柱子：每个词接受的部分、倒在上面的部分，以及 p 处的金线；右边的罐子装着全部被拒绝的概率。所有横线都可以移动。",
