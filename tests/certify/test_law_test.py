@@ -171,6 +171,26 @@ def test_one_by_one_is_the_same_as_in_blocks():
             assert by_name[bet.name] == pytest.approx(bet.log_e)
 
 
+@pytest.mark.parametrize("by", ["last id", "prompt", "class"])
+def test_opposite_faults_of_two_contexts(by):
+    """Token 0 with .6 in one and .4 in the other, where .5 is right: together they cancel."""
+    test, rng = LawTest(), np.random.default_rng(2)
+    for i in range(3000):
+        side = i % 2
+        token = int(rng.random() < (0.4, 0.6)[side])
+        test.observe(
+            Observation(
+                sequence=i, position=0, token=token, p=np.array([0.5, 0.5]),
+                prefix=[side if by == "last id" else 0], prompt=side if by == "prompt" else 0,
+                context=f"class {side}" if by == "class" else None,
+            )
+        )  # fmt: skip
+    verdict = test.verdict()
+    assert verdict.fault
+    won = {bet.name: bet.log_e for bet in verdict.bets}
+    assert max(log for name, log in won.items() if "per" not in name) < 3
+
+
 @pytest.mark.parametrize("options", [{"level": 0}, {"level": 1.0}, {"claim": -1}])
 def test_what_cannot_be_is_refused(options):
     with pytest.raises(OptionError, match="must lie between 0 and 1"):
