@@ -387,6 +387,7 @@ def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
         "draft": not different and not wanted.options.get("lookup"),
         "precision": _precision(wanted),
         "dtype": wanted.dtype,
+        "threads": 1,  # more of them cost more than a tiny pass
     }
     made = _folders(models, place)
     drafted = not wanted.options.get("lookup")
@@ -395,6 +396,7 @@ def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
             **vars(wanted),
             "model": str(made.target),
             "draft_model": str(made.draft) if drafted else None,
+            "threads": 1,
         }
     )
     engine = _MAKERS[kind(wanted.engine)](small)

@@ -102,7 +102,8 @@ class Reference:
                 history = History(text[: len(prompt) + i], len(prompt))
                 p = self.law(logits, params, history)
                 known = 0 <= token < len(p)
-                edge = known and p[token] == 0 and self._on_edge(logits, params, history, token)
+                zero = known and bool(p[token] == 0)
+                edge = zero and self._on_edge(logits, params, history, token)
                 others = self._faults(logits, params, plain, history) if faults else {}
                 prefix = text[: len(prompt) + i]
                 found.append(Place(prefix=prefix, token=token, p=p, edge=edge, others=others))

@@ -12,7 +12,6 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ def as_dict(runs: Sequence[CaseRun], plan: Plan, command: str = "") -> dict[str,
     word = of_all(outcomes)
     return {
         "schema": SCHEMA,
-        "forerun": version("forerun"),
+        "forerun": _version(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "machine": {
             "cpus": os.cpu_count(),
@@ -56,6 +55,12 @@ def as_dict(runs: Sequence[CaseRun], plan: Plan, command: str = "") -> dict[str,
             for run, found in zip(runs, outcomes)
         ],
     }
+
+
+def _version() -> str:
+    import forerun  # at the end of its own import
+
+    return forerun.__version__
 
 
 def _case(run: CaseRun) -> dict[str, Any]:

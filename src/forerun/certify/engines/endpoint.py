@@ -88,8 +88,8 @@ class EndpointEngine:
         url = self._off_url.rstrip("/") if off and self._off_url is not None else self._url
         body = self._fields(prompt_ids, sampling, seed, off)
         choice = self._ask(f"{url}/completions", body)["choices"][0]
-        if self._mode == "token_ids" and choice.get("token_ids") is None:
-            self._mode = "logprobs"
+        if "return_token_ids" in body and choice.get("token_ids") is None:
+            self._mode = "logprobs"  # requests under way find out by themselves
             body |= self._wanted()
             choice = self._ask(f"{url}/completions", body)["choices"][0]
         tokens = self._ids(choice)

@@ -58,9 +58,7 @@ class OwnEngine:
         return [done.tokens for done in found]
 
     def describe(self) -> dict[str, Any]:
-        from importlib.metadata import version
-
-        return {"engine": "forerun", "version": version("forerun"), **self._described}
+        return {"engine": "forerun", **self._described}
 
     def close(self) -> None:
         self._engine.close()

@@ -39,6 +39,7 @@ def write(folder: Path, *, seed: int, vocabulary: int = 32, vocabularies: bool =
         import transformers
     except ImportError:
         raise MissingExtraError.of("transformers", "hf", "making tiny models") from None
+    transformers.utils.logging.disable_progress_bar()
     eos = vocabulary - 1
     words = [f"w{i}" for i in range(vocabulary - 1)] + ["</s>"]
     theirs = vocabulary

@@ -24,6 +24,11 @@ from forerun.errors import MissingExtraError, OptionError, PeerError
 
 _PURPOSE = "certifying transformers"
 
+_OF_ASSISTANTS = (
+    "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
+)  # fmt: skip
+"""What of an assistant's configuration says how far it drafts; generate itself changes it too."""
+
 
 class TransformersEngine:
     """A causal model and how its text is drafted.
@@ -71,6 +76,8 @@ class TransformersEngine:
         if assistant is not None:
             self._draft = auto.from_pretrained(str(assistant), **kind).to(device).eval()
             self._tokenizers = self._different(transformers, str(model), str(assistant))
+            given = self._draft.generation_config
+            self._defaults = {name: getattr(given, name, None) for name in _OF_ASSISTANTS}
         how = "lookup" if lookup else "plain" if assistant is None else "assisted"
         if self._tokenizers:
             how += ", different vocabularies" + (", head whole" if prune is False else "")
@@ -160,11 +167,15 @@ class TransformersEngine:
             return {}
         if self._lookup:
             return {"prompt_lookup_num_tokens": 10 if gamma is None else gamma}
+        config, chosen = self._draft.generation_config, dict(self._defaults)
         if gamma is not None:
-            config = self._draft.generation_config
-            config.num_assistant_tokens = gamma
-            config.num_assistant_tokens_schedule = "constant"
-            config.assistant_confidence_threshold = 0.0
+            chosen |= {
+                "num_assistant_tokens": gamma,
+                "num_assistant_tokens_schedule": "constant",
+                "assistant_confidence_threshold": 0.0,
+            }
+        for name, value in chosen.items():
+            setattr(config, name, value)
         return {"assistant_model": self._draft, **self._tokenizers}
 
     def describe(self) -> dict[str, Any]:
