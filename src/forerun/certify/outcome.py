@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from forerun.certify.law_verdict import power
 from forerun.certify.plan import Plan
 from forerun.certify.run import CaseRun
 from forerun.certify.tally import Part, Tally
@@ -83,7 +84,8 @@ def _of_fault(run: CaseRun, plan: Plan) -> Outcome:
     if blamed:
         return Outcome(
             word="not lossless",
-            why=f"{_said(run, blamed)}; with speculation off the same settings hold",
+            why=f"{_said(run, blamed)}; {_together(run)}with speculation off the same settings "
+            "hold",
             blamed=tuple(blamed),
         )
     if run.off_error is not None:
@@ -108,6 +110,14 @@ def _said(run: CaseRun, names: list[str]) -> str:
             f"{first.why} (after prompt {list(first.prompt)}: {list(first.tokens)})"
         )
     return f"{where}: {worst.test.verdict().sentence}"
+
+
+def _together(run: CaseRun) -> str:
+    """All settings' e-value, where it says more than that of each alone."""
+    verdict = run.tally.whole.test.verdict()
+    if not run.failing or not verdict.fault or verdict.zero_count:
+        return ""
+    return f"all settings together: e-value {power(verdict.peak_log_e)}; "
 
 
 def _log_e(part: Part) -> float:

@@ -36,7 +36,7 @@ table { border-collapse: collapse; font-size: .875rem; width: 100%;
   font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
-td.n, th.n { text-align: right; }
+th { white-space: nowrap; } td.n, th.n { text-align: right; }
 tr.bad td { color: var(--bad); font-weight: 600; }
 pre { background: var(--panel); padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
 figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
