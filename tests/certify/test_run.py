@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from certify.faulty import Sampler
-from forerun.certify import build, check, report
+from forerun.certify import build, check, report, tiny_cases
 from forerun.certify.engines.own import OwnEngine
 from forerun.certify.engines.python import PythonEngine
 from forerun.certify.outcome import of_all, outcome
@@ -266,7 +266,7 @@ def outcome_of(word):
 
 
 def test_every_pair_of_drafter_and_verifier_has_a_tiny_case(tmp_path):
-    cases = build.tiny(build.Wanted(engine="forerun"), tmp_path)
+    cases = tiny_cases.tiny(build.Wanted(engine="forerun"), tmp_path)
     names = {case.name for case in cases}
     assert len(names) == len(cases)
     for judge in VERIFIERS:

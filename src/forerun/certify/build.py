@@ -1,12 +1,11 @@
 """From names to cases: which engine, with which models, and the reference for it.
 
-    Wanted(engine="forerun", model="smollm2", drafter="suffix")      -> the user's own models
-    Wanted(engine="transformers", draft_model="folder", …)           and tiny ones made on the spot
+    own(Wanted(engine="forerun", model="smollm2", drafter="suffix")) -> a Case
 
 A case's `models` says how its reference is made, so that a report can be checked later
-(`references`). The engine never shares a model object with the reference.
+(`references.py`). The engine never shares a model object with the reference.
 
-What this module does not know: how a run goes.
+What this module does not know: how a run goes; tiny models (`tiny_cases.py`).
 """
 
 from __future__ import annotations
@@ -16,30 +15,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forerun.certify.bits_verdict import TIES
 from forerun.certify.engines.base import Engine
 from forerun.certify.plan import Case, chosen
-from forerun.certify.prompts import prompts, random_prompts
+from forerun.certify.prompts import prompts
 from forerun.certify.reference import Reference
+from forerun.certify.references import references
 from forerun.certify.settings import matrix
-from forerun.certify.tiny import random_pair
-from forerun.drafters import DRAFTERS, Drafter, names
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters.base import parts
+from forerun.drafters import names
 from forerun.engine.choices import AUTO
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.base import Model
 from forerun.models.load import load_model
-from forerun.verifiers import VERIFIERS, verifier
 
 FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM = "forerun", "transformers", "llama-cpp-python", "vllm"
 ENGINES = (FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM)
 """By name; beside them an http(s) address, and `module:function`."""
 
-OWN_SHARE = 1.5  # of the time, for the user's own models beside one tiny pair
-VOCABULARIES = (8, 32, 64)  # of tiny pairs
-
-TINY_COSTS = [1.0, 1.02, 1.04, 1.06, 1.08, 1.1, 1.12, 1.14]
+OWN_SHARE = 1.5
+"""Of the time, for the user's own models beside one tiny pair."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +85,9 @@ def own(wanted: Wanted) -> Case:
         "backend": wanted.backend,
         "dtype": wanted.dtype if which in (FORERUN, TRANSFORMERS) else "float32",
         "threads": wanted.threads,
-        "precision": wanted.options.get("precision", _precision(wanted)),
+        "precision": wanted.options.get("precision", precision(wanted)),
     }
-    engine = _MAKERS[which](wanted)
+    engine = MAKERS[which](wanted)
     reference, draft = references(models, engine.traits.temperature_last, wanted.cache)
     if isinstance(engine, _Late):
         engine = engine.made(reference)
@@ -143,7 +137,7 @@ def _numbers_alike(wanted: Wanted) -> bool:
     return wanted.draft_model is not None and not wanted.options.get("different_vocabulary")
 
 
-def _precision(wanted: Wanted) -> str:
+def precision(wanted: Wanted) -> str:
     if kind(wanted.engine) == LLAMA_CPP:
         return "quantised"
     return "float32" if wanted.dtype == "float64" else wanted.dtype
@@ -277,7 +271,7 @@ def _finder(model: Model) -> Callable[[str], int | None] | None:
     return found.get
 
 
-_MAKERS: dict[str, Callable[[Wanted], Any]] = {
+MAKERS: dict[str, Callable[[Wanted], Any]] = {
     FORERUN: _forerun,
     TRANSFORMERS: _transformers,
     LLAMA_CPP: _llama_cpp,
@@ -300,173 +294,3 @@ def _loading(wanted: Wanted) -> dict[str, Any]:
         "threads": wanted.threads,
         "cache": wanted.cache,
     }
-
-
-# ---------------------------------------------------------------------- tiny pairs
-
-
-def tiny(wanted: Wanted, folder: Path, *, seed: int = 0) -> list[Case]:
-    """The engine with tiny pairs, where it can have them; none for endpoints and callables.
-
-    `folder` is where files of models may be put, and stays in use. For forerun every drafter with
-    every verifier, or those that are named.
-    """
-    which = kind(wanted.engine)
-    if which == FORERUN:
-        return [
-            _tiny_forerun(name, judge, VOCABULARIES[i % len(VOCABULARIES)], seed, wanted)
-            for i, (name, judge) in enumerate(_pairs(wanted))
-        ]
-    if which in (TRANSFORMERS, VLLM):
-        return [_tiny_folder(wanted, seed, folder)]
-    return []
-
-
-def _pairs(wanted: Wanted) -> list[tuple[str, str]]:
-    drafters = [wanted.drafter] if wanted.drafter else [*(n for n in DRAFTERS if n != "none")]
-    judges = [wanted.verifier] if wanted.verifier else list(VERIFIERS)
-    found = []
-    for name in drafters:
-        guesser = _tiny_drafter(name, random_pair(vocabulary=8).draft())
-        made = [part.traits for part in parts(guesser).values()]
-        found += [
-            (name, judge)
-            for judge in judges
-            if judge == AUTO or all(verifier(judge).judges(t.drawn, t.chain) for t in made)
-        ]
-    return found
-
-
-def _tiny_drafter(name: str, model: Model) -> Drafter | None:
-    needs: dict[str, Any] = {}
-    if "model" in names(name):
-        needs["model"] = model
-    if "prediction" in names(name):
-        needs["tokens"] = list(random_prompts(model.vocab_size, model.eos)[1])
-    return find_drafter(name, **needs)
-
-
-def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wanted) -> Case:
-    from forerun.certify.engines.own import OwnEngine
-
-    models = {
-        "kind": "tabular",
-        "vocabulary": vocabulary,
-        "seed": seed,
-        "draft": "model" in names(name),
-        "precision": "float64",
-    }
-    pair = random_pair(vocabulary=vocabulary, seed=seed, order=1, eos=vocabulary - 1)
-    engine = OwnEngine(
-        pair.target(),
-        _tiny_drafter(name, pair.draft()),
-        verifier=judge,
-        num_draft=4 if wanted.num_draft is None else wanted.num_draft,
-        costs=TINY_COSTS,
-    )
-    reference, draft = references(models, False)
-    asked = random_prompts(vocabulary, reference.model.eos, 4)
-    return Case(
-        name=f"{engine.name}, tiny, V = {vocabulary}",
-        engine=engine,
-        reference=reference,
-        draft=draft,
-        prompts=asked,
-        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
-        samples=8,
-        models=models,
-    )
-
-
-def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
-    different = bool(wanted.options.get("different_vocabulary"))
-    models = {
-        "kind": "folders",
-        "seed": seed,
-        "vocabularies": different,
-        "draft": not different and not wanted.options.get("lookup"),
-        "precision": _precision(wanted),
-        "dtype": wanted.dtype,
-        "threads": 1,  # more of them cost more than a tiny pass
-    }
-    made = _folders(models, place)
-    drafted = not wanted.options.get("lookup")
-    small = Wanted(
-        **{
-            **vars(wanted),
-            "model": str(made.target),
-            "draft_model": str(made.draft) if drafted else None,
-            "threads": 1,
-        }
-    )
-    engine = _MAKERS[kind(wanted.engine)](small)
-    reference, draft = references(models, engine.traits.temperature_last, folder=place)
-    asked = random_prompts(made.vocabulary, frozenset({made.eos}), 4)
-    return Case(
-        name=f"{engine.name}, tiny, V = {made.vocabulary}",
-        engine=engine,
-        reference=reference,
-        draft=draft,
-        prompts=asked,
-        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
-        samples=4,
-        models=models,
-    )
-
-
-def _folders(models: Mapping[str, Any], place: Path) -> Any:
-    from forerun.certify.engines.tiny_folders import write
-
-    return write(place, seed=models["seed"], vocabularies=models["vocabularies"])
-
-
-# ---------------------------------------------------------------------- references
-
-
-def references(
-    models: Mapping[str, Any],
-    temperature_last: bool,
-    cache: Path | None = None,
-    folder: Path | None = None,
-) -> tuple[Reference, Reference | None]:
-    """The reference of the target, and of the draft where its law is known."""
-    options: dict[str, Any] = {
-        "temperature_last": temperature_last,
-        "edge": TIES.get(models.get("precision", "float32"), TIES["float32"]),
-    }
-    target, draft = _models(models, cache, folder)
-    return (
-        Reference(target, **options),
-        None if draft is None else Reference(draft, **options),
-    )
-
-
-def _models(
-    models: Mapping[str, Any], cache: Path | None, folder: Path | None
-) -> tuple[Model, Model | None]:
-    if models["kind"] == "tabular":
-        size = models["vocabulary"]
-        pair = random_pair(vocabulary=size, seed=models["seed"], order=1, eos=size - 1)
-        return pair.target(), pair.draft() if models["draft"] else None
-    if models["kind"] == "python":
-        from forerun.certify.engines.python import find
-
-        function = find(models["entry"])
-        return function.target, getattr(function, "draft", None)  # type: ignore[attr-defined]
-    settings: dict[str, Any] = {"backend": models.get("backend", "hf"), "cache": cache}
-    settings |= {"dtype": models.get("dtype", "float32"), "threads": models.get("threads")}
-    if models["kind"] == "folders":
-        if folder is None:
-            raise OptionError("tiny models need a folder to be made in")
-        made = _folders(models, folder)
-        return (
-            load_model(made.bare, **settings),
-            load_model(made.draft, **settings) if models["draft"] else None,
-        )
-    if models["kind"] != "load":
-        raise OptionError(f"models of kind {models['kind']!r} are not known")
-    draft = models.get("draft")
-    return (
-        load_model(models["target"], **settings),
-        None if draft is None else load_model(draft, **settings),
-    )

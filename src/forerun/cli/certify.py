@@ -12,27 +12,23 @@ import json as json_
 import secrets
 import shlex
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from forerun.certify import build, check, figures, markdown, page, report
-from forerun.certify.law_verdict import power
+from forerun.certify import build, figures, markdown, page, report, tiny_cases
 from forerun.certify.plan import Case, Plan
-from forerun.certify.run import Progress
 from forerun.certify.run import certify as run_cases
 from forerun.cli import exact as exact_
-from forerun.cli.screen import BAD, STRONG, Screen
+from forerun.cli.certified import sampling, show
+from forerun.cli.recheck import recheck
+from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
 from forerun.cli.values import number, whole, whole_or_auto
 from forerun.errors import OptionError
 from forerun.models.load import checked_threads
-
-_SAY_EVERY = 2.0  # seconds between lines of progress, where there is no terminal
 
 _PANEL = "Certifying an engine by its samples"
 
@@ -276,7 +272,7 @@ def certify(
         exact_.certify_exactly(screen, drafter, verifier, json=json)
         return
     if check_file is not None:
-        _check(screen, check_file, json=json)
+        recheck(screen, check_file, json=json)
         return
     assert engine is not None
     build.kind(engine)
@@ -310,7 +306,7 @@ def certify(
     with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
         cases = _cases(screen, wanted, plan, Path(folder), tiny=not no_tiny)
         try:
-            with _progress(screen) as progress:
+            with sampling(screen) as progress:
                 runs = run_cases(cases, plan, progress=progress)
         finally:
             for case in cases:
@@ -322,7 +318,7 @@ def certify(
     if json:
         screen.line(json_.dumps(report.without_samples(made), ensure_ascii=False))
     else:
-        _print(screen, made, out)
+        show(screen, made, out)
     if made["exit_code"]:
         raise typer.Exit(made["exit_code"])
 
@@ -355,7 +351,7 @@ def _options(given: Sequence[str]) -> dict[str, Any]:
 def _cases(
     screen: Screen, wanted: build.Wanted, plan: Plan, folder: Path, *, tiny: bool
 ) -> list[Case]:
-    cases = build.tiny(wanted, folder, seed=plan.seed % 1000) if tiny else []
+    cases = tiny_cases.tiny(wanted, folder, seed=plan.seed % 1000) if tiny else []
     if build.brings_models(wanted):
         with screen.working(f"loading {wanted.model or wanted.reference or wanted.engine}"):
             cases.append(build.own(wanted))
@@ -367,94 +363,12 @@ def _cases(
     return cases
 
 
-# ---------------------------------------------------------------------- what is shown
-
-
-@contextmanager
-def _progress(screen: Screen) -> Iterator[Callable[[Progress], None]]:
-    """One line that changes on a terminal; elsewhere a line now and then."""
-    if screen.err_styled:
-        with screen.console().status("sampling") as status:
-            yield lambda at: status.update(_line(at))
-        return
-    said = -_SAY_EVERY
-
-    def note(at: Progress) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said >= _SAY_EVERY:
-            said = now
-            screen.note(_line(at))
-
-    yield note
-
-
-def _line(at: Progress) -> str:
-    grown = max(min(at.log_e / at.threshold, 1.0), 0.0)
-    bar = "█" * round(10 * grown) + "░" * (10 - round(10 * grown))
-    fault = "  FAULT" if at.fault else ""
-    return (
-        f"{at.case} · {at.setting} · {at.tokens:,} tokens · e-value {power(at.log_e)} {bar} "
-        f"{power(at.threshold)}{fault} · {at.left:.0f} s left"
-    )
-
-
-def _print(screen: Screen, made: dict[str, Any], out: Path | None) -> None:
-    rows = [
-        (case["name"], case["verdict"], f"{case['tokens']:,}", markdown.e_value(case))
-        for case in made["cases"]
-    ]
-    screen.table(("CASE", "VERDICT", "TOKENS", "E-VALUE"), rows)
-    screen.line()
-    for case in made["cases"]:
-        if len(made["cases"]) > 1 and case["verdict"] == "lossless within the bound":
-            continue  # the table says it; one case alone says what is excluded
-        screen.line(f"{case['name']}: {case['why']}")
-        if (minimal := markdown.failing(case)) and case["verdict"] != "lossless within the bound":
-            screen.line(f"  minimal failing case: {minimal[0]}")
-        for name in ("seeds", "bits"):
-            if case[name] is not None:
-                screen.line(f"  {name}: {case[name]['sentence']}")
-    bad = made["verdict"] != "lossless within the bound"
-    screen.line(
-        f"{made['verdict']} (false alarm ≤ {made['plan']['level']:g})", BAD if bad else STRONG
-    )
-    if bad:
-        screen.line(f"again: {made['command']}")
-    if out is not None:
-        screen.note(f"{out / report.HTML}, {report.MARKDOWN} and {report.JSON} are there")
-
-
 def _again(args: Sequence[str], plan: Plan) -> str:
     """The command line, with its seed."""
     given = list(args)
     if "--seed" not in given:
         given += ["--seed", str(plan.seed)]
     return f"forerun {shlex.join(given)}"
-
-
-def _check(screen: Screen, file: Path, *, json: bool) -> None:
-    try:
-        made = json_.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionError(f"--check {file}: {(error.strerror or str(error)).lower()}") from None
-    except ValueError as error:
-        raise OptionError(f"--check {file} is no report: {error}") from None
-    with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
-        found = check.mismatches(
-            made,
-            lambda models, last: build.references(models, last, cache_folder(), Path(folder)),
-        )
-    if json:
-        screen.line(json_.dumps({"mismatches": found, "verdict": made["verdict"]}))
-    else:
-        for line in found:
-            screen.line(line, BAD)
-        said = "does not follow from its samples" if found else "follows from its samples"
-        screen.line(f"{file}: {made['verdict']}, which {said}", BAD if found else STRONG)
-    code = 2 if found else made["exit_code"]
-    if code:
-        raise typer.Exit(code)
 
 
 def _writable(folder: Path) -> None:
