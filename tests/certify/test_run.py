@@ -9,16 +9,15 @@ import itertools
 import numpy as np
 import pytest
 
+from certify.cases import case_of
 from certify.faulty import Sampler
 from forerun.certify import build, check, report, tiny_cases
 from forerun.certify.engines.own import OwnEngine
 from forerun.certify.engines.python import PythonEngine
 from forerun.certify.outcome import of_all, outcome
-from forerun.certify.plan import Case, Plan
-from forerun.certify.prompts import random_prompts
+from forerun.certify.plan import Plan
 from forerun.certify.reference import Reference
 from forerun.certify.run import certify
-from forerun.certify.settings import matrix
 from forerun.certify.tiny import random_pair
 from forerun.drafters import ModelDrafter
 from forerun.errors import PeerError
@@ -27,22 +26,6 @@ from forerun.verifiers import VERIFIERS, RejectionVerifier
 
 PLAN = Plan(minutes=1.0, tokens=3000, seed=11, level=1e-4)
 ONE = ["as it is"]
-
-
-def case_of(engine, target, draft=None, *, samples=64, names=(), prompts=None, eos=frozenset()):
-    reference = Reference(target)
-    prompts = prompts or random_prompts(target.vocab_size, eos, 3)
-    settings = matrix(reference, prompts, engine.traits)
-    return Case(
-        name="case",
-        engine=engine,
-        reference=reference,
-        draft=None if draft is None else Reference(draft),
-        prompts=prompts,
-        settings=[each for each in settings if not names or each.name in names],
-        samples=samples,
-        models={"kind": "none"},
-    )
 
 
 def of_sampler(sampler, **more):
