@@ -232,6 +232,15 @@ def test_a_broken_promise_about_seeds():
     assert "promised and broken" in verdict.why
 
 
+def test_it_stops_when_told_to_with_what_there_is():
+    case = of_sampler(Sampler("lossless"), samples=128)
+    looks = itertools.count()
+    [found] = certify([case], PLAN, stop=lambda: next(looks) > 4)
+    tokens = found.tally.whole.test.verdict().tokens
+    assert 0 < tokens < 20_000
+    assert outcome(found, PLAN).word in ("undecided", "lossless within the bound")
+
+
 def test_of_all():
     words = [
         outcome_of(word) for word in ("lossless within the bound", "undecided", "not lossless")

@@ -114,6 +114,8 @@ def test_misuse(options, cli, tmp_path, monkeypatch):
         (["certify", "forerun", "--level", "2"], "level must be between 0 and 1"),
         (["certify", "forerun", "--setting", "top-q"], "unknown setting 'top-q'; did you mean"),
         (["certify", "forerun", "--option", "lookup"], "--option takes KEY=VALUE"),
+        (["certify", "forerun", "--drafter", "suffix", "--verifier", "sure"], "unknown verifier"),
+        (["certify", "certify.faulty:sound", "--option", "speed=9"], "takes no option speed"),
         (["certify", "forerun", "--no-tiny"], "forerun cannot be given tiny models"),
         (["certify", "nosuch:thing"], "module nosuch cannot be imported"),
         (["certify", "--check", "none.json"], "--check none.json: no such file or directory"),

@@ -87,7 +87,7 @@ def own(wanted: Wanted) -> Case:
         "threads": wanted.threads,
         "precision": wanted.options.get("precision", precision(wanted)),
     }
-    engine = MAKERS[which](wanted)
+    engine = made(wanted)
     reference, draft = references(models, engine.traits.temperature_last, wanted.cache)
     if isinstance(engine, _Late):
         engine = engine.made(reference)
@@ -103,6 +103,14 @@ def own(wanted: Wanted) -> Case:
         share=OWN_SHARE,
         models=models,
     )
+
+
+def made(wanted: Wanted) -> Any:
+    """The engine's adapter; OptionError for an option that it does not have."""
+    try:
+        return MAKERS[kind(wanted.engine)](wanted)
+    except TypeError as error:
+        raise OptionError(f"--option for {wanted.engine}: {error}") from error
 
 
 def brings_models(wanted: Wanted) -> bool:
@@ -137,7 +145,7 @@ def _numbers_alike(wanted: Wanted) -> bool:
     return wanted.draft_model is not None and not wanted.options.get("different_vocabulary")
 
 
-def precision(wanted: Wanted) -> str:
+def precision(wanted: Wanted) -> Any:
     if kind(wanted.engine) == LLAMA_CPP:
         return "quantised"
     return "float32" if wanted.dtype == "float64" else wanted.dtype
@@ -163,6 +171,7 @@ def _forerun(wanted: Wanted) -> Engine:
         find_drafter(name, **options),
         verifier=wanted.verifier or AUTO,
         num_draft=num_draft,
+        precision=precision(wanted),
         described={"backend": wanted.backend, "draft_model": wanted.draft_model},
         **dict(wanted.options),
     )
@@ -221,6 +230,8 @@ def _vllm(wanted: Wanted) -> Engine:
 def _python(wanted: Wanted) -> Engine:
     from forerun.certify.engines.python import PythonEngine, find
 
+    if unknown := [name for name in wanted.options if name != "precision"]:
+        raise OptionError(f"{wanted.engine} takes no option {unknown[0]}: it is called as it is")
     off = None if wanted.off is None else find(wanted.off)
     return PythonEngine(find(wanted.engine), off, name=wanted.engine)
 

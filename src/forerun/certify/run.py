@@ -107,14 +107,18 @@ def certify(
     *,
     progress: Watcher = lambda _: None,
     clock: Clock = time.monotonic,
+    stop: Callable[[], bool] = lambda: False,
 ) -> list[CaseRun]:
-    """Run every case within the plan's time, the shares of which are the cases' own."""
+    """Run every case within the plan's time, the shares of which are the cases' own.
+
+    stop  whether to end now, with what there is; what runs is drained
+    """
     end = clock() + 60 * plan.minutes
     found, left = [], sum(case.share for case in cases)
     for case in cases:
         share = case.share / left * max(end - clock(), 0.0)
         left -= case.share
-        run = _Run(case, plan, len(cases), clock, clock() + share, progress)
+        run = _Run(case, plan, len(cases), clock, clock() + share, progress, stop)
         found.append(run.go())
     return found
 
@@ -135,10 +139,17 @@ class _Run:
     """One case."""
 
     def __init__(
-        self, case: Case, plan: Plan, cases: int, clock: Clock, end: float, progress: Watcher
+        self,
+        case: Case,
+        plan: Plan,
+        cases: int,
+        clock: Clock,
+        end: float,
+        progress: Watcher,
+        stop: Callable[[], bool],
     ) -> None:
         self.case, self.plan, self._clock, self._end = case, plan, clock, end
-        self._cases, self._progress = cases, progress
+        self._cases, self._progress, self._stop = cases, progress, stop
         self._numbers = itertools.count()  # of samples, for seeds of their own
         self._base = (plan.seed * 0x85EBCA6B + 1) % SEEDS
         self.run = CaseRun(case, tally_of(case, plan, cases))
@@ -151,14 +162,14 @@ class _Run:
         first = (self._end - begun) * FIRST_PASS / max(len(run.settings), 1)
         for number, each in enumerate(run.settings.values()):
             self._slice(each, min(begun + first * (number + 1), self._end))
-        while not run.fault and self._clock() < self._end:
+        while not run.fault and not self._over():
             alive = [each for each in run.settings.values() if each.ended is None]
             if not alive:
                 break
             span = max((self._end - self._clock()) / len(alive) / 2, 0.5)
             for each in alive:
                 self._slice(each, min(self._clock() + span, self._end))
-                if run.fault or self._clock() >= self._end:
+                if run.fault or self._over():
                     break
         for part in (run.tally.whole, *run.tally.parts.values()):
             part.test.verdict()  # a look at the last tokens too
@@ -184,13 +195,14 @@ class _Run:
 
     def _slice(self, each: SettingRun, end: float) -> None:
         """Requests of one setting until `end`, but at least one while there is time at all."""
-        if each.ended is not None or self._clock() >= self._end:
+        if each.ended is not None or self._over():
             return
         before, begun = each.asked, self._clock()
 
         def stop() -> bool:
             full = self.plan.tokens is not None and self._tokens(each) >= self.plan.tokens
-            return full or (each.asked > before and self._clock() >= end)
+            late = self._clock() >= end or self._stop()
+            return full or (each.asked > before and late)
 
         for answer in collect(self.case.engine, self._asks(each), stop=stop, clock=self._clock):
             self._take(each, answer)
@@ -199,6 +211,9 @@ class _Run:
             each.ended = each.ended or "as many tokens as asked for"
         elif self.run.tally.part(each.setting.name).fault:
             each.ended = each.ended or "a fault was found"
+
+    def _over(self) -> bool:
+        return self._clock() >= self._end or self._stop()
 
     def _tokens(self, each: SettingRun) -> int:
         return self.run.tally.part(each.setting.name).test.tokens
@@ -260,6 +275,9 @@ class _Run:
         if not self.case.engine.traits.switches:
             run.off_error = f"{self.case.engine.name} cannot turn speculation off"
             return
+        if self._stop():
+            run.off_error = "the run was stopped before it was turned off"
+            return
         names = run.failing or list(run.tally.parts)
         run.off = tally_of(self.case, self.plan, self._cases)
         # as long again as it took, whatever is left: a verdict without it is worth little
@@ -277,7 +295,8 @@ class _Run:
         part = off.part(each.setting.name)
 
         def stop() -> bool:
-            return part.test.tokens >= wanted or part.fault or self._clock() >= end
+            late = self._clock() >= end or self._stop()
+            return part.test.tokens >= wanted or part.fault or late
 
         for answer in collect(
             self.case.engine, self._asks(each, off=True), stop=stop, clock=self._clock

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from forerun.certify.build import FORERUN, MAKERS, TRANSFORMERS, VLLM, Wanted, kind, precision
+from forerun.certify.build import FORERUN, TRANSFORMERS, VLLM, Wanted, kind, precision
+from forerun.certify.build import made as made_by
 from forerun.certify.plan import Case, chosen
 from forerun.certify.prompts import random_prompts
 from forerun.certify.references import folders, references
@@ -120,7 +121,7 @@ def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
             "threads": 1,
         }
     )
-    engine = MAKERS[kind(wanted.engine)](small)
+    engine = made_by(small)
     reference, draft = references(models, engine.traits.temperature_last, folder=place)
     asked = random_prompts(made.vocabulary, frozenset({made.eos}), 4)
     return Case(

@@ -23,6 +23,7 @@ from forerun.certify.plan import Case, Plan
 from forerun.certify.run import certify as run_cases
 from forerun.cli import exact as exact_
 from forerun.cli.certified import sampling, show
+from forerun.cli.interrupts import Interrupts
 from forerun.cli.recheck import recheck
 from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
@@ -263,6 +264,8 @@ def certify(
 
       forerun certify --exact --drafter suffix --verifier block
 
+    Ctrl-C ends the sampling, and the verdict is on what there is.
+
     Exit code 0 lossless within the bound the verdict names, 1 not lossless, 2 could not decide, or
     usage.
     """
@@ -306,8 +309,8 @@ def certify(
     with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
         cases = _cases(screen, wanted, plan, Path(folder), tiny=not no_tiny)
         try:
-            with sampling(screen) as progress:
-                runs = run_cases(cases, plan, progress=progress)
+            with sampling(screen) as progress, Interrupts() as interrupts:
+                runs = run_cases(cases, plan, progress=progress, stop=lambda: interrupts.pressed)
         finally:
             for case in cases:
                 case.engine.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forerun.certify.engines.base import Tokens, Traits, check_controls, sample_seed
+from forerun.certify.engines.base import Precision, Tokens, Traits, check_controls, sample_seed
 from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
@@ -28,6 +28,7 @@ class OwnEngine:
         num_draft: int | str = AUTO,
         max_batch: int = 8,
         costs: Sequence[float] | None = None,
+        precision: Precision = "float32",
         described: Mapping[str, Any] | None = None,
     ) -> None:
         gamma: Any = num_draft
@@ -36,7 +37,7 @@ class OwnEngine:
         )
         names = "none" if self._engine.drafter is None else self._engine.drafter.name
         self.name = f"forerun ({names}, {verifier})"
-        self.traits = Traits(seeds=verifier in (AUTO, "coupled"), parallel=3, precision="float32")
+        self.traits = Traits(seeds=verifier in (AUTO, "coupled"), parallel=3, precision=precision)
         self._described = {
             "target": target.name,
             "drafter": names,
