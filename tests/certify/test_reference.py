@@ -106,13 +106,13 @@ def test_contexts_show_the_furthest_off():
     contexts = Contexts()
     law = np.array([0.5, 0.25, 0.25])
     for i in range(40):
-        contexts.add("fair", (0,), (), i % 2 if i % 4 < 2 else 2 * (i % 2), law)
-        contexts.add("off", (0,), (1,), 2, law)
-        contexts.add("deep", (0,), (1, 1, 1), 2, law)
+        contexts.add(("fair", ""), (0,), (), i % 2 if i % 4 < 2 else 2 * (i % 2), law)
+        contexts.add(("off", "top_k 2"), (0,), (1,), 2, law)
+        contexts.add(("deep", ""), (0,), (1, 1, 1), 2, law)
     worst = contexts.worst()
     assert [each.setting for each in worst] == ["off", "fair"]
     assert worst[0].tokens[0] == (2, 0.25, 1.0)
-    assert worst[0].count == 40
+    assert (worst[0].count, worst[0].sampling) == (40, "top_k 2")
     assert contexts.worst(settings=["fair"])[0].setting == "fair"
 
 

@@ -26,7 +26,8 @@ MOST = 20_000
 SHOWN = 6
 """Tokens of a context that are shown."""
 
-Key = tuple[str, tuple[int, ...], tuple[int, ...]]  # setting, prompt, output before the place
+Key = tuple[str, str, tuple[int, ...], tuple[int, ...]]
+"""Setting, sampling (which may differ within one), prompt, output before the place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Context:
     """One place, and what was written there."""
 
     setting: str
+    sampling: str
     prompt: tuple[int, ...]
     output: tuple[int, ...]  # before the place
     count: int
@@ -43,21 +45,31 @@ class Context:
 
 @dataclass
 class Contexts:
-    """Counts of what came where."""
+    """Counts of what came where, and p of the likeliest tokens there and of those that came."""
 
-    _laws: dict[Key, Array] = field(default_factory=dict)
+    _laws: dict[Key, dict[int, float]] = field(default_factory=dict)
     _counts: dict[Key, Counter[int]] = field(default_factory=dict)
 
     def add(
-        self, setting: str, prompt: tuple[int, ...], output: tuple[int, ...], token: int, p: Array
+        self,
+        where: tuple[str, str],
+        prompt: tuple[int, ...],
+        output: tuple[int, ...],
+        token: int,
+        p: Array,
     ) -> None:
+        """One token of a place; `where` is the setting and the sampling."""
         if len(output) >= DEPTH:
             return
-        key = (setting, prompt, output)
+        key = (*where, prompt, output)
         if key not in self._laws:
             if len(self._laws) >= MOST:
                 return
-            self._laws[key], self._counts[key] = p.astype(np.float32), Counter()
+            most = min(SHOWN, len(p))
+            likely = np.argpartition(p, len(p) - most)[len(p) - most :]
+            self._laws[key] = {int(i): float(p[i]) for i in likely}
+            self._counts[key] = Counter()
+        self._laws[key][token] = float(p[token])
         self._counts[key][token] += 1
 
     def worst(self, most: int = 8, settings: Iterable[str] | None = None) -> list[Context]:
@@ -71,20 +83,17 @@ class Contexts:
         return sorted(found, key=lambda each: -abs(each.z))[:most]
 
     def _context(self, key: Key) -> Context:
-        p, counts = self._laws[key].astype(np.float64), self._counts[key]
+        law, counts = self._laws[key], self._counts[key]
         n = counts.total()
-        likely = [int(i) for i in np.argsort(-p, kind="stable")[:SHOWN]]
-        rows = []
-        for token in dict.fromkeys([*counts, *likely]):
-            mass = float(p[token]) if 0 <= token < len(p) else 0.0
-            rows.append((_z(counts[token], n, mass), token, mass, counts[token] / n))
-        rows.sort(key=lambda row: -abs(row[0]))
+        rows = [(_z(counts[token], n, p), token, p, counts[token] / n) for token, p in law.items()]
+        rows.sort(key=lambda row: (-abs(row[0]), row[1]))
         return Context(
             setting=key[0],
-            prompt=key[1],
-            output=key[2],
+            sampling=key[1],
+            prompt=key[2],
+            output=key[3],
             count=n,
-            tokens=tuple((token, mass, share) for _, token, mass, share in rows[:SHOWN]),
+            tokens=tuple((token, p, share) for _, token, p, share in rows[:SHOWN]),
             z=rows[0][0],
         )
 

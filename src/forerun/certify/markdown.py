@@ -105,10 +105,16 @@ def _failing(case: Json) -> list[str]:
 def _described(context: Json) -> str:
     first = context["tokens"][0]
     return (
-        f"{context['setting']}: after prompt {context['prompt']} and output {context['output']}, "
+        f"{place_of(context)}: after prompt {context['prompt']} and output {context['output']}, "
         f"expected token {first['id']} with p = {first['p']:.4g}, observed "
         f"{first['frequency']:.4g} of {context['count']} times ({context['z']:+.1f} σ)"
     )
+
+
+def place_of(context: Json) -> str:
+    """The setting of a context, and its sampling."""
+    sampling = context["sampling"]
+    return f"{context['setting']} ({sampling})" if sampling else str(context["setting"])
 
 
 def _alternatives(some: Sequence[Json]) -> list[str]:
@@ -139,7 +145,7 @@ def _contexts(some: Sequence[Json]) -> list[str]:
     rows = []
     for each in some[:5]:
         shown = token_shares(each["tokens"])
-        where = f"{each['setting']}, {_short(each['prompt'])} {each['output']}"
+        where = f"{place_of(each)}, {_short(each['prompt'])} {each['output']}"
         rows.append((where, str(each["count"]), shown, f"{each['z']:+.1f}"))
     header = ("furthest off: setting, prompt, output", "times", "token: p / frequency", "σ")
     return [*table(header, rows), ""]

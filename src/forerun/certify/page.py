@@ -11,7 +11,7 @@ from typing import Any
 
 from forerun.certify import figures
 from forerun.certify.law_verdict import power
-from forerun.certify.markdown import e_value, engine_line, failing, token_shares
+from forerun.certify.markdown import e_value, engine_line, failing, place_of, token_shares
 
 Json = Mapping[str, Any]
 
@@ -149,7 +149,7 @@ def _contexts(some: Sequence[Json]) -> str:
         return ""
     rows = [
         [
-            each["setting"], str(each["prompt"]), str(each["output"]), str(each["count"]),
+            place_of(each), str(each["prompt"]), str(each["output"]), str(each["count"]),
             token_shares(each["tokens"]),
             f"{each['z']:+.1f}",
         ]

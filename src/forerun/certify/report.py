@@ -177,6 +177,7 @@ def _verdict(verdict: Any) -> dict[str, Any]:
 def _context(each: Context) -> dict[str, Any]:
     return {
         "setting": each.setting,
+        "sampling": each.sampling,
         "prompt": list(each.prompt),
         "output": list(each.output),
         "count": each.count,

@@ -113,15 +113,16 @@ class Tally:
         for places, drafted in zip(
             self.reference.places(prompt, known, sampling, faults=small), drafts
         ):
-            self._follow(setting, prompt, places, drafted)
+            self._follow((setting, _shown(sampling)), prompt, places, drafted)
 
     def _follow(
         self,
-        setting: str,
+        where: tuple[str, str],
         prompt: tuple[int, ...],
         places: Sequence[Place],
         drafted: Sequence[Place] | None,
     ) -> None:
+        setting = where[0]
         own = self.part(setting)
         whole, part = self.whole.test.sequences, own.test.sequences
         for position, place in enumerate(places):
@@ -142,7 +143,7 @@ class Tally:
             }
             self.whole.test.observe(Observation(sequence=whole, **common))
             own.test.observe(Observation(sequence=part, **common))
-            self.contexts.add(setting, prompt, output, place.token, place.p)
+            self.contexts.add(where, prompt, output, place.token, place.p)
             self._count(place)
             if place.p[place.token] == 0:
                 why = f"token {place.token} at position {position} has probability 0 there"
@@ -172,6 +173,12 @@ class Tally:
             part.broken_count += 1
             if len(part.broken) < 5:
                 part.broken.append(Broken(setting=setting, prompt=prompt, tokens=tokens, why=why))
+
+
+def _shown(sampling: Mapping[str, Any]) -> str:
+    """What of a request shapes the law."""
+    kept = {k: v for k, v in sampling.items() if k not in ("max_tokens", "num_draft")}
+    return ", ".join(f"{name} {value}" for name, value in kept.items())
 
 
 def _fitted(q: Array, size: int) -> Array:
