@@ -75,7 +75,6 @@ def kind(engine: str) -> str:
 
 def own(wanted: Wanted) -> Case:
     """The engine with the user's models."""
-    which = kind(wanted.engine)
     if wanted.model is None and wanted.reference is None:
         return _of_entry(wanted)
     models = {
@@ -83,7 +82,7 @@ def own(wanted: Wanted) -> Case:
         "target": wanted.reference or wanted.model,
         "draft": wanted.draft_model if _numbers_alike(wanted) else None,
         "backend": wanted.backend,
-        "dtype": wanted.dtype if which in (FORERUN, TRANSFORMERS) else "float32",
+        "dtype": precise(wanted.dtype),
         "threads": wanted.threads,
         "precision": wanted.options.get("precision", precision(wanted)),
     }
@@ -143,6 +142,11 @@ def _of_entry(wanted: Wanted) -> Case:
 
 def _numbers_alike(wanted: Wanted) -> bool:
     return wanted.draft_model is not None and not wanted.options.get("different_vocabulary")
+
+
+def precise(dtype: str) -> str:
+    """What the reference computes in: never less than float32, whatever the engine does."""
+    return "float64" if dtype == "float64" else "float32"
 
 
 def precision(wanted: Wanted) -> Any:

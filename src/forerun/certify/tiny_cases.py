@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from forerun.certify.build import FORERUN, TRANSFORMERS, VLLM, Wanted, kind, precision
+from forerun.certify.build import FORERUN, TRANSFORMERS, VLLM, Wanted, kind, precise, precision
 from forerun.certify.build import made as made_by
 from forerun.certify.plan import Case, chosen
 from forerun.certify.prompts import random_prompts
@@ -108,7 +108,7 @@ def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
         "vocabularies": different,
         "draft": not different and not wanted.options.get("lookup"),
         "precision": precision(wanted),
-        "dtype": wanted.dtype,
+        "dtype": precise(wanted.dtype),
         "threads": 1,  # more of them cost more than a tiny pass
     }
     made = folders(models, place)
