@@ -1,8 +1,11 @@
 """Many clients at once, in a process of their own: polite, leaving, malformed, asking too much.
 
     python storm.py URL REQUESTS CONNECTIONS SEED MOST_TOKENS
+    python storm.py URL
 
-Prints a JSON object: what each request asked and got, and how long looks at /health took.
+Prints a JSON object: what each request asked and got. With the URL alone it looks at /health until
+its standard input ends, and prints how long each look took: in a process of its own, because the
+many clients' own waiting for each other is not the server's.
 """
 
 from __future__ import annotations
@@ -136,28 +139,31 @@ async def one(url: str, asked: dict[str, Any]) -> dict[str, Any]:
 async def main(url: str, requests: int, connections: int, seed: int, most: int) -> None:
     numbers = iter(range(requests))
     results: list[dict[str, Any]] = []
-    health: list[float] = []
 
     async def client() -> None:
         for number in numbers:
             found = await one(url, plan(number, seed, most))
             results.append(found)
 
-    async def look() -> None:
-        while True:
-            begun = time.perf_counter()
-            status, _ = await send(url, "GET", "/health", b"")
-            assert status == 200
-            health.append(time.perf_counter() - begun)
-            await asyncio.sleep(0.02)
-
-    looking = asyncio.ensure_future(look())
     begun = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(connections)))
-    looking.cancel()
-    took = time.perf_counter() - begun
-    print(json.dumps({"results": results, "health": health, "seconds": took}))
+    print(json.dumps({"results": results, "seconds": time.perf_counter() - begun}))
+
+
+async def look(url: str) -> None:
+    ended = asyncio.ensure_future(asyncio.to_thread(sys.stdin.read))
+    took: list[float] = []
+    while not ended.done():
+        begun = time.perf_counter()
+        status, _ = await send(url, "GET", "/health", b"")
+        assert status == 200
+        took.append(time.perf_counter() - begun)
+        await asyncio.sleep(0.02)
+    print(json.dumps(took))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
+    if sys.argv[2:]:
+        asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
+    else:
+        asyncio.run(look(sys.argv[1]))

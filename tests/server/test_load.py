@@ -17,6 +17,7 @@ from forerun.drafters import SuffixDrafter
 from forerun.models.load import load_model
 from server.fakes import Serving, busy, lively_model, until
 
+PAGES = 16 << 20  # bytes of the prefix cache
 STORM = str(Path(__file__).with_name("storm.py"))
 
 
@@ -30,15 +31,20 @@ def storm(engine: Engine, requests: int, connections: int, most: int, seconds: f
             {"prompt": "the cat", "max_tokens": 16, "n": 16, "stream": True, "trace": True},
             buffer=2048,
         )
-        done = subprocess.run(
-            [sys.executable, STORM, server.url, str(requests), str(connections), "7", str(most)],
-            capture_output=True, timeout=seconds, check=False,
-        )  # fmt: skip
+        command = [sys.executable, STORM, server.url]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as looking:
+            done = subprocess.run(
+                [*command, str(requests), str(connections), "7", str(most)],
+                capture_output=True, timeout=seconds, check=False,
+            )  # fmt: skip
+            looks, said = looking.communicate(b"", timeout=60)
         assert done.returncode == 0, done.stderr.decode()
+        assert looking.returncode == 0, said.decode()
         lazy.close()
         server.idle()
-        assert server.ask("/health").status == 200
-        return json.loads(done.stdout)
+        return json.loads(done.stdout) | {"health": json.loads(looks)}
     finally:
         server.stop()
 
@@ -85,36 +91,55 @@ def test_three_hundred_requests():
 
 @pytest.mark.model
 def test_three_hundred_requests_of_the_real_model(smollm2_path):
-    found = _real(smollm2_path, 300, 40, 16, seconds=500)
-    print(f"p99 of /health: {1000 * p99(found['health']):.1f} ms, {found['seconds']:.1f} s")
+    _real(smollm2_path, 300, 40, 16, seconds=500)
 
 
 @pytest.mark.model
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_five_thousand_requests_of_the_real_model(smollm2_path):
-    """Half of them first, so that memory can be compared: what one needs once is no leak."""
-    found = _real(smollm2_path, 5000, 200, 64, seconds=7000)
-    print(f"p99 of /health: {1000 * p99(found['health']):.1f} ms, {found['seconds']:.1f} s")
+    """Some of them first, so that memory can be compared: what one needs once is no leak."""
+    _real(smollm2_path, 5000, 200, 32, seconds=7000)
 
 
-def _real(path: Path, requests: int, connections: int, most: int, seconds: float) -> Any:
+def _real(path: Path, requests: int, connections: int, most: int, seconds: float) -> None:
     target = load_model(path)
     drafter = SuffixDrafter(memory_bytes=1 << 20)
-    engine = Engine(target, drafter, num_draft=4, max_waiting=1024)
-    before = 0
+
+    def engine() -> Engine:
+        return Engine(
+            target, drafter, num_draft=4, max_batch=16, max_waiting=1024, prefix_memory=PAGES
+        )
+
+    grown = 0
     if requests > 1000:
-        storm(engine, requests // 5, connections, most, seconds)
-        before = resident()
-        engine = Engine(target, drafter, num_draft=4, max_waiting=1024)
-    found = storm(engine, requests, connections, most, seconds)
-    after = resident()
+        storm(engine(), requests // 10, connections, most, seconds)
+        grown = -resident()
+    with engine() as asked:
+        found = storm(asked, requests, connections, most, seconds)
+        left_behind(asked)
+    grown += resident()
     check(found, Engine(target), requests)
-    assert target.cache_bytes == 0
-    if before:
-        assert after - before < 100 << 20, (before, after)
-    assert p99(found["health"]) < 5
-    return found
+    health = sorted(found["health"])
+    print(
+        f"{requests} requests in {found['seconds']:.1f} s; /health: p50 "
+        f"{1000 * health[len(health) // 2]:.1f} ms, p99 {1000 * p99(health):.1f} ms, most "
+        f"{1000 * health[-1]:.1f} ms of {len(health)}; memory {grown / 1e6:+.1f} MB"
+    )
+    assert p99(health) < 5  # a hung server; how fast it is, is written down where it is measured
+    if requests > 1000:
+        assert grown < 64 << 20
+
+
+def left_behind(engine: Engine) -> None:
+    """Nothing is, once the server has stopped."""
+    assert busy(engine) == 0
+    scheduler = engine._scheduler
+    assert not scheduler.arrived
+    assert not scheduler.left
+    assert not engine._driver._bell._sleepers
+    assert 0 < engine.status().prefix_bytes <= PAGES
+    assert not engine.drafter._readers
 
 
 def resident() -> int:
