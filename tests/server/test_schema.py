@@ -38,6 +38,7 @@ def fuzz(folder: Path, seconds: int, **config) -> None:
         )
         said = done.stdout + done.stderr
         assert done.returncode == 0, said[-6000:]
+        print("\n".join(said.splitlines()[-12:]))
         server.idle()
     finally:
         server.stop()

@@ -6,6 +6,7 @@ that), then the engine closes. On the second signal nothing is waited for, threa
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -28,7 +29,8 @@ class Server(uvicorn.Server):
     """Serves `engine` at host and port; port 0 takes a free one, `url` says which. Without an
     engine it serves the page and its recordings alone.
 
-    `run()` blocks until a signal ends it, or `should_exit` is set. OptionError where the address
+    `run()` blocks until a signal ends it, or `should_exit` is set; meanwhile the garbage collector
+    leaves out what was there before. OptionError where the address
     cannot be had, before anything is served.
     """
 
@@ -72,9 +74,12 @@ class Server(uvicorn.Server):
         if self._engine is not None:
             fields["cache_limit_bytes"] = self._engine.status().max_memory
         log.info("serving", extra={"fields": fields})
+        gc.collect()
+        gc.freeze()  # what is there stays: to look through a model's objects holds all threads up
         try:
             super().run(sockets=[self.socket])
         finally:
+            gc.unfreeze()
             self.socket.close()
             if self._engine is not None:
                 self._engine.close()
