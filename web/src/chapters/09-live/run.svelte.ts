@@ -1,5 +1,6 @@
 /** The run that the chapter shows, and where it comes from: a recording, a file, or the server. */
 
+import { machine } from "../../state/machine.svelte";
 import { server } from "../../state/server.svelte";
 import { openFile, readRecording, type Recording } from "../../trace/recording";
 import { ApiError, write, type Wish } from "../../trace/server";
@@ -79,6 +80,7 @@ export class Run {
         if (piece.rounds.length > 0) this.#show(found, { kind: "live" }, found.rounds.length - 1);
       }
       if (found.rounds.length > 0) this.#show(found, { kind: "live" });
+      machine.wrote(found.rounds);
     } catch (error) {
       if (stop.signal.aborted) return;
       if (error instanceof ApiError && error.status === 401) server.setup = undefined;
