@@ -1,0 +1,83 @@
+/** Chapter 7: a round's steps forwards and back are inverse; the summary counts what is shown; shared luck, one text. */
+
+import type { Locator } from "playwright-core";
+import { describe } from "vitest";
+import { expect, figure, number, table, test } from "./page.ts";
+
+const WAYS = ["greedy", "sampled", "block", "tree", "coupled"] as const;
+
+/** What a step shows, apart from the buttons. */
+const picture = (round: Locator): Promise<string> =>
+  round.locator(".steps").evaluate((steps) => {
+    const copy = steps.cloneNode(true) as Element;
+    copy.querySelector(".row")?.remove();
+    return copy.innerHTML;
+  });
+
+describe.each(["en", "zh"] as const)("a sentence, %s", (lang) => {
+  test.for(WAYS)("steps forwards and back are inverse: %s", async (way, { open }) => {
+    const tab = await open({ lang, hash: "sentence", search: `way=${way}` });
+    const round = figure(tab, "sentence");
+    const [back, next, , start] = await round.locator(".steps .row button").all();
+    await start!.click();
+    const seen: string[] = [await picture(round)];
+    while ((await next!.getAttribute("aria-disabled")) === null) {
+      await next!.click();
+      seen.push(await picture(round));
+    }
+    expect(seen.length).toBeGreaterThan(6);
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(await round.locator("[data-step]").getAttribute("data-step")).toBe("done");
+    for (let i = seen.length - 2; i >= 0; i--) {
+      await back!.click();
+      expect(await picture(round)).toBe(seen[i]);
+    }
+    expect(await back!.getAttribute("aria-disabled")).toBe("true");
+  });
+
+  test("the verdicts follow from the page's own numbers", async ({ open }) => {
+    for (const seed of [1, 2, 3]) {
+      const tab = await open({ lang, hash: "sentence", search: `way=sampled&seed=${seed}` });
+      const round = figure(tab, "sentence");
+      const { rows } = await table(round);
+      const fates = rows.map((row) => row.at(-1)!);
+      const kept = fates.filter((fate) => fate === fates[0] || false);
+      let open_ = true;
+      for (const row of rows) {
+        const [q, p, chance, coin] = row.slice(2, 6).map(number);
+        if (!open_) {
+          expect(chance).toBeNaN();
+          continue;
+        }
+        expect(chance!).toBeCloseTo(Math.min(1, p! / q!), 1);
+        open_ = coin! < chance!;
+      }
+      expect(kept.length).toBeGreaterThan(0);
+      // at the end, the line holds the kept guesses and one word of the target's own
+      const next = round.locator(".steps .row button").nth(1);
+      while ((await next.getAttribute("aria-disabled")) === null) await next.click();
+      const marks = await round.locator(".line .mark").count();
+      const told = (await round.locator(".summary").textContent()) ?? "";
+      expect(told).toMatch(new RegExp(`\\b${marks}\\b`));
+    }
+  });
+
+  test("under shared luck four drafters write one text, in fewer passes the better they guess", async ({ open }) => {
+    for (const seed of [7, 8]) {
+      const tab = await open({ lang, hash: "sentence", search: `way=coupled&seed=${seed}` });
+      const { rows } = await table(figure(tab, "sentence", 1));
+      expect(rows).toHaveLength(4);
+      expect(new Set(rows.map((row) => row[2])).size).toBe(1);
+      const passes = rows.map((row) => number(row[1]!));
+      expect(passes[3]!).toBeLessThan(passes[0]!);
+      for (const n of passes) expect(n).toBeLessThanOrEqual(passes[0]!);
+    }
+  });
+
+  test("a block keeps no fewer words on average than words judged one by one", async ({ open }) => {
+    const tab = await open({ lang, hash: "sentence", search: "way=block" });
+    const caption = (await figure(tab, "sentence").locator("figcaption").textContent()) ?? "";
+    const [word, block] = [...caption.matchAll(/\d\.\d\d/g)].map((found) => Number(found[0]));
+    expect(block!).toBeGreaterThan(word!);
+  });
+});
