@@ -7,8 +7,8 @@ The γ of all requests of a round are decided together, in `company.py`, as
 is highest: most tokens per second for the batch. A request says what it could draft (`offers`: by
 each of its drafters, with the s_i its own past lets expect), and learns what came of it. γ = 0 is
 plain decoding, and speculation that does not pay ends there. Then a drafter is tried again when it
-has waited long enough: after each try that does not make it pay twice as long, LONGEST rounds at
-most.
+has waited long enough: after each try twice as long, LONGEST rounds at most. The first wait is WAIT
+rounds where other requests have shown what its drafts are worth, else none.
 
 What this may cost is bounded, whatever the drafts are worth. `company.py` says what a round costs
 beyond that of a company that drafts nothing, and what a token of it is worth: the company's plain
@@ -37,7 +37,7 @@ from forerun.trace import Expected
 
 MARGIN = 0.02  # of plain decoding's time
 SAVED = 8.0  # tokens' worth: most the account can hold
-LONGEST = 64  # rounds
+WAIT, LONGEST = 16, 64  # rounds
 
 
 UNKNOWN = Outlook(most=0)
@@ -110,8 +110,10 @@ class AdaptiveControl:
         self.pace = pace
         self._accepts: dict[str, Acceptance] = {}
         self._account: float | None = None  # seconds; None: a token's worth
-        self._waited: dict[str, int] = {}  # rounds since the drafter was asked
-        self._patience: dict[str, int] = {}  # rounds to wait for a try
+        self._rounds = 0
+        self._asked: dict[str, int] = {}  # round of the drafter's last draft
+        self._tried: dict[str, int] = {}  # and of its last try
+        self._patience: dict[str, int] = {}  # rounds to wait for the next
 
     def offers(self, request: int, seat: Seat, worth: float) -> list[Offer]:
         """What its drafters could draft, in order."""
@@ -122,8 +124,9 @@ class AdaptiveControl:
             said = outlook(part, seat.slot, seat.length, most)
             if said.most < 1:
                 continue
-            accepts = self._accepts.setdefault(name, Acceptance())
-            waited = self._waited.get(name, 0)
+            accepts = self._accepts.setdefault(name, Acceptance(self.pace.usual(name)))
+            waited = self._rounds - self._tried.get(name, 0)
+            patience = self._patience.setdefault(name, WAIT if accepts.known else 0)
             found.append(
                 Offer(
                     request=request,
@@ -131,7 +134,7 @@ class AdaptiveControl:
                     outlook=said,
                     survival=tuple(accepts.survival(said, most)),
                     funds=account + MARGIN * worth,
-                    waited=waited if waited >= self._patience.get(name, 0) else None,
+                    waited=waited if waited >= patience else None,
                 )
             )
         return found
@@ -141,17 +144,17 @@ class AdaptiveControl:
         account = plan.worth if self._account is None else self._account
         income = plan.worth * (accepted + MARGIN * (1 + accepted))
         self._account = min(account + income - plan.price, SAVED * plan.worth)
-        for name in self._waited:
-            self._waited[name] += 1
+        self._rounds += 1
         if plan.drafter is None:
             return
-        acceptance = self._accepts[plan.drafter]
-        if plan.tried and accepted == drafted:  # it may be good now: what is long ago counts little
-            acceptance.forget(self._waited.get(plan.drafter, 0))
+        name, acceptance = plan.drafter, self._accepts[plan.drafter]
+        if plan.tried:
+            if accepted == drafted:  # it may be good now: what is long ago counts little
+                acceptance.forget(self._rounds - self._asked.get(name, self._rounds))
+            self._patience[name] = min(2 * max(self._patience[name], 1), LONGEST)
+            self._tried[name] = self._rounds
         acceptance.learn(plan.outlook, drafted, accepted)
-        patience = self._patience.get(plan.drafter, 1)
-        self._patience[plan.drafter] = min(2 * patience, LONGEST) if plan.tried else 1
-        self._waited[plan.drafter] = 0
+        self._asked[name] = self._rounds
 
 
 Control = FixedControl | AdaptiveControl

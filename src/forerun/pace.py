@@ -27,10 +27,12 @@ from forerun.drafters.lookup import number as as_number
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.models.cost import CACHED, WIDEST, stated, target_seconds
+from forerun.survival import Acceptance
 from forerun.trace import Times
 
 FEW, MANY = 5, 15  # last times that are kept: of a width, of anything else
 FORGET = 64  # rounds
+USUAL_FADE = 0.99  # of what became of drafts in other requests, for each new one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +106,11 @@ class Pace:
         self._widths: dict[tuple[Situation, int], _Last] = {}  # observed ÷ expected by rows
         self._ratios: dict[str, _Last] = {}  # observed ÷ expected by drafter
         self._verify = _Last(MANY)  # seconds a row
+        self._usual: dict[str, Acceptance] = {}  # by drafter
+
+    def usual(self, drafter: str) -> Acceptance:
+        """What became of this drafter's drafts in all requests."""
+        return self._usual.setdefault(drafter, Acceptance(fade=USUAL_FADE))
 
     def unsure(self, at: Situation, rows: int) -> bool:
         """Whether a pass over so many rows, that of a company that drafts nothing, is due, to

@@ -1,5 +1,5 @@
 """How far drafts will survive: s_i = Pr(at least i of the drafted tokens are accepted), estimated
-from a request's own rounds.
+from a request's own rounds and, while those are few, from those of all requests before it.
 
 What this module does not know: what drafting costs, and what is done with the estimate.
 """
@@ -19,20 +19,26 @@ class Acceptance:
     gives none, in depth. Where there are few, that chance is believed, or what all depths together
     say; it is worth WEIGHT observations. Old ones count less, and that belief as well: by FADE for
     each new one (each new round, where all depths are together).
+
+    `usual` is what became of this drafter's drafts in all requests; it is believed before the
+    drafter's own chances are, and learns what this one learns.
     """
 
-    WEIGHT, FADE, FIRST, LEVELS = 3.0, 0.93, 0.75, 10
+    WEIGHT, FADE, FIRST, LEVELS, LEAST, KNOWN = 3.0, 0.93, 0.75, 10, 0.02, 20.0
 
-    def __init__(self) -> None:
+    def __init__(self, usual: Acceptance | None = None, *, fade: float = FADE) -> None:
+        self._usual, self._fade = usual, fade
         self._counts: dict[int, tuple[float, float]] = {}  # accepted, judged
         self._all = (0.0, 0.0)
 
     def survival(self, found: Outlook, most: int) -> Sequence[float]:
-        """s_1, s_2, … of a draft with that outlook."""
-        survival, s, usual = list[float](), 1.0, self._estimate(self._all, self.FIRST)
+        """s_1, s_2, … of a draft with that outlook, as far as they are LEAST: what comes behind is
+        worth no row of any pass."""
+        survival, s = list[float](), 1.0
         for i in range(min(most, found.most)):
-            before = usual if found.chances is None else found.chances[i]
-            s *= self._estimate(self._counts.get(self._kind(found, i), (0.0, 0.0)), before)
+            s *= self._chance(found, i)
+            if survival and s < self.LEAST:
+                break
             survival.append(s)
         return survival
 
@@ -41,19 +47,38 @@ class Acceptance:
         for i in range(judged):
             kind = self._kind(found, i)
             good, count = self._counts.get(kind, (0.0, 0.0))
-            self._counts[kind] = (self.FADE * good + (i < accepted), self.FADE * count + 1)
+            self._counts[kind] = (self._fade * good + (i < accepted), self._fade * count + 1)
         good, count = self._all
-        self._all = (self.FADE * good + accepted, self.FADE * count + judged)
+        self._all = (self._fade * good + accepted, self._fade * count + judged)
+        if self._usual is not None:
+            self._usual.learn(found, drafted, accepted)
+
+    @property
+    def known(self) -> bool:
+        """Whether other requests have shown what drafts are worth."""
+        return self._usual is not None and self._usual._all[1] >= self.KNOWN
 
     def forget(self, rounds: int) -> None:
         """Count what was seen until now as if that many observations had followed."""
-        fade = self.FADE**rounds
+        fade = self._fade**rounds
         self._counts = {kind: (fade * a, fade * n) for kind, (a, n) in self._counts.items()}
         self._all = (fade * self._all[0], fade * self._all[1])
 
+    def _chance(self, found: Outlook, i: int) -> float:
+        """Of token i, if those before it are accepted."""
+        if self._usual is not None:
+            before = self._usual._chance(found, i)
+        elif found.chances is not None:
+            before = found.chances[i]
+        else:
+            before = self.FIRST
+        if found.chances is None:
+            before = self._estimate(self._all, before)
+        return self._estimate(self._counts.get(self._kind(found, i), (0.0, 0.0)), before)
+
     def _estimate(self, counts: tuple[float, float], before: float) -> float:
         good, judged = counts
-        weight = self.WEIGHT * max(1 - judged * (1 - self.FADE), 0.0)
+        weight = self.WEIGHT * max(1 - judged * (1 - self._fade), 0.0)
         return (good + weight * before) / (judged + weight)
 
     def _kind(self, found: Outlook, i: int) -> int:
