@@ -117,3 +117,11 @@ export async function setSlider(within: Locator | Page, label: string | RegExp, 
   await field.fill(String(value));
   await field.press("Tab");
 }
+
+/** Opens every <details> of the page. */
+export async function openAll(tab: Page): Promise<void> {
+  await tab.evaluate(() => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+  });
+  await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
