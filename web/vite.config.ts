@@ -42,6 +42,10 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      {
+        extends: true,
+        test: { name: "pictures", include: ["pictures/take.test.ts"], globalSetup: ["e2e/setup.ts"], testTimeout: 300_000 },
+      },
     ],
   },
 });

@@ -31,14 +31,27 @@ export const en = {
     draft: "draft",
     target: "target",
   },
-  legend: "Colours and marks on this page",
-  legendText: {
-    target: "the large model, the target, and its law p",
-    draft: "the small model, the draft, and its law q",
-    accepted: "a drafted token that is kept",
-    rejected: "a drafted token that is dropped",
-    residual: "the token drawn from the residual in its place",
-    bonus: "a token of the target’s own, when all drafts were kept",
+  opening: {
+    title: "Two rounds of speculative decoding",
+    given: "The quick brown",
+    drafts: [
+      ["fox", "jumps", "over", "a"],
+      ["lazy", "dog"],
+    ],
+    checked: [
+      [["accepted", "fox"], ["accepted", "jumps"], ["accepted", "over"], ["rejected", "a"], ["residual", "the"]],
+      [["accepted", "lazy"], ["accepted", "dog"], ["bonus", "."]],
+    ],
+    draft: "small model guesses",
+    target: "large model checks",
+    round: (n: number) => `Round ${n}`,
+    says: "Seven words, and the large model ran twice.",
+    legend: [
+      ["accepted", "a guess that is kept"],
+      ["rejected", "a guess that is dropped"],
+      ["residual", "what is drawn in its place"],
+      ["bonus", "one more, when all guesses were kept"],
+    ],
   },
   foot: "Part of forerun, lossless speculative decoding. Apache-2.0. The page asks nothing of any other server.",
 };
@@ -74,14 +87,27 @@ export const zh: Words = {
     draft: "草稿",
     target: "目标",
   },
-  legend: "本页的颜色与记号",
-  legendText: {
-    target: "大模型，即目标模型，以及它的分布 p",
-    draft: "小模型，即草稿模型，以及它的分布 q",
-    accepted: "留下的草稿词",
-    rejected: "丢弃的草稿词",
-    residual: "从残差分布中抽出、顶替它的词",
-    bonus: "草稿全部接受后，目标模型自己多给的一个词",
+  opening: {
+    title: "推测解码的两个回合",
+    given: "床前明月光，",
+    drafts: [
+      ["疑", "是", "天"],
+      ["上", "霜"],
+    ],
+    checked: [
+      [["accepted", "疑"], ["accepted", "是"], ["rejected", "天"], ["residual", "地"]],
+      [["accepted", "上"], ["accepted", "霜"], ["bonus", "。"]],
+    ],
+    draft: "小模型猜",
+    target: "大模型核对",
+    round: (n) => `第 ${n} 轮`,
+    says: "写出六个字，大模型只跑了两遍。",
+    legend: [
+      ["accepted", "猜对了，留下"],
+      ["rejected", "猜得不合适，丢弃"],
+      ["residual", "重新抽出、顶替它的词"],
+      ["bonus", "全部猜对时，再多得一个"],
+    ],
   },
   foot: "本页是 forerun（无损推测解码）的一部分，以 Apache-2.0 发布。页面不向其他任何服务器发出请求。",
 };
