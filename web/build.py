@@ -52,8 +52,8 @@ def _suits(folder: Path) -> bool:
     return said is not None and (int(said[1]), int(said[2])) >= LEAST
 
 
-def build(web: Path = WEB, place: Path = PLACE, say: Callable[[str], None] = print) -> None:
-    """BuildError where it fails, or leaves no page."""
+def npm(*command: str, web: Path = WEB, show: bool = False) -> None:
+    """Runs npm there, with what the lock file says installed; `show` lets its output through."""
     folder = node_folder()
     if folder is None:
         least = ".".join(map(str, LEAST))
@@ -61,20 +61,21 @@ def build(web: Path = WEB, place: Path = PLACE, say: Callable[[str], None] = pri
             f"it needs Node {least} or newer with npm; `pip install '{NODE_WHEEL}'` brings one"
         )
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"}
-    npm = shutil.which("npm", path=str(folder)) or "npm"
+    found = shutil.which("npm", path=str(folder)) or "npm"
+    if command[0] != "ci" and not _installed(web):
+        npm("ci", "--no-audit", "--no-fund", web=web)
+    done = subprocess.run(
+        [found, *command], cwd=web, env=environment, capture_output=not show, text=True, check=False
+    )
+    if done.returncode:
+        told = (done.stderr or "").strip() or (done.stdout or "").strip() or "see above"
+        raise BuildError(f"npm {' '.join(command)} failed:\n" + "\n".join(told.splitlines()[-20:]))
 
-    def run(*command: str) -> None:
-        say(f"npm {' '.join(command)}")
-        done = subprocess.run(
-            [npm, *command], cwd=web, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-20:]
-            raise BuildError(f"npm {' '.join(command)} failed:\n" + "\n".join(said))
 
-    if not _installed(web):
-        run("ci", "--no-audit", "--no-fund")
-    run("run", "build")
+def build(web: Path = WEB, place: Path = PLACE, say: Callable[[str], None] = print) -> None:
+    """BuildError where it fails, or leaves no page."""
+    say("npm run build")
+    npm("run", "build", web=web)
     if not built(place):
         raise BuildError(f"npm run build left no index.html in {place}")
 
@@ -85,9 +86,14 @@ def _installed(web: Path) -> bool:
     return done.is_file() and done.stat().st_mtime >= lock.stat().st_mtime
 
 
-if __name__ == "__main__":
+def fetch_node() -> None:
+    """Where there is no Node, that of a wheel, into the environment that runs this."""
     if node_folder() is None:
         subprocess.run([sys.executable, "-m", "pip", "install", NODE_WHEEL], check=False)
+
+
+if __name__ == "__main__":
+    fetch_node()
     try:
         build()
     except BuildError as error:
