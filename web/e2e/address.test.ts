@@ -1,6 +1,6 @@
 /** The address holds what the reader chose, and a link brings it back. */
 
-import { expect, test } from "./page.ts";
+import { expect, settled, test } from "./page.ts";
 
 test("a link is restored: language, seed, laws, chapter", async ({ open }) => {
   const tab = await open({ lang: "zh", search: "seed=11&p=0.35,0.65&q=0.7,0.3", hash: "convergence" });
@@ -9,7 +9,7 @@ test("a link is restored: language, seed, laws, chapter", async ({ open }) => {
   expect(await tab.locator("header").first().textContent()).toContain("11");
   await tab.waitForTimeout(400);
   const url = new URL(tab.url());
-  expect(Object.fromEntries(url.searchParams)).toEqual({ lang: "zh", seed: "11", p: "0.35,0.65", q: "0.7,0.3" });
+  expect(Object.fromEntries(url.searchParams)).toMatchObject({ lang: "zh", seed: "11", p: "0.35,0.65", q: "0.7,0.3" });
   expect(url.hash).toBe("#convergence");
 });
 
@@ -30,7 +30,7 @@ test("what every control is set to comes back from the address", async ({ open }
   const before = await state();
   await tab.waitForTimeout(500);
   await tab.reload();
-  await tab.locator("h1").waitFor();
+  await settled(tab);
   expect(await state()).toEqual(before);
 });
 
@@ -41,7 +41,7 @@ test("a language chosen by hand stays, in the address and without it", async ({ 
   await tab.waitForFunction(() => location.search === "?lang=zh");
   expect(await tab.title()).toContain("抢先一步");
   await tab.goto(new URL("/", tab.url()).href);
-  await tab.locator("h1").waitFor();
+  await settled(tab);
   expect(await tab.locator("html").getAttribute("lang")).toBe("zh-Hans");
 });
 
@@ -55,5 +55,5 @@ test("the copied link is whole", async ({ open }) => {
   await tab.getByRole("button", { name: "Copy link" }).click();
   await tab.getByText("Link copied").waitFor();
   const url = new URL(await tab.evaluate(() => navigator.clipboard.readText()));
-  expect(Object.fromEntries(url.searchParams)).toEqual({ lang: "en", seed: "3" });
+  expect(Object.fromEntries(url.searchParams)).toMatchObject({ lang: "en", seed: "3" });
 });

@@ -67,7 +67,7 @@ const extended = base
       if (lang !== undefined) url.searchParams.set("lang", lang);
       url.hash = hash;
       await tab.goto(url.href);
-      await tab.locator("h1").waitFor();
+      await settled(tab);
       return tab;
     };
   });
@@ -116,6 +116,11 @@ export async function setSlider(within: Locator | Page, label: string | RegExp, 
   const field = within.getByLabel(label).and(within.locator('input[type="number"]')).first();
   await field.fill(String(value));
   await field.press("Tab");
+}
+
+/** Until the page is drawn, and the recordings of chapter 9 are there. */
+export async function settled(tab: Page): Promise<void> {
+  await tab.locator("#live figure").first().waitFor();
 }
 
 /** Opens every <details> of the page. */
