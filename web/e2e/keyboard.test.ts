@@ -37,13 +37,18 @@ function focused(tab: Page): Promise<Focused> {
     const box = element.getBoundingClientRect();
     const nav = document.querySelector("nav")?.getBoundingClientRect();
     const under = nav !== undefined && !element.closest("nav") && box.bottom <= nav.bottom && box.top >= nav.top;
-    // switches and choices are drawn by what stands beside or around their input
+    // switches, choices and handles in pictures are drawn by what stands beside, around or within
     const drawn = [element, element.nextElementSibling, element.closest("label")].filter((one) => one !== null);
+    const handle = element instanceof SVGElement ? [...element.children] : [];
+    const focus = document.documentElement.appendChild(document.createElement("i"));
+    focus.style.setProperty("color", "var(--focus)");
+    const colour = getComputedStyle(focus).color;
+    focus.remove();
     return {
       at: element.dataset["stop"] ?? element.outerHTML.slice(0, 200),
-      chapter: element.closest("section")?.id ?? "",
+      chapter: element.closest("section[data-chapter]")?.id ?? "",
       seen: box.height > 0 && box.bottom > 0 && box.top < innerHeight && !under,
-      ring: drawn.some((one) => Number.parseFloat(getComputedStyle(one).outlineWidth) >= 2 && getComputedStyle(one).outlineStyle !== "none"),
+      ring: handle.some((one) => getComputedStyle(one).stroke === colour) || drawn.some((one) => Number.parseFloat(getComputedStyle(one).outlineWidth) >= 2 && getComputedStyle(one).outlineStyle !== "none"),
     };
   });
 }

@@ -26,7 +26,7 @@ describe.each(["en", "zh"] as const)("%s", (lang) => {
           const box = text.getBoundingClientRect();
           const around = text.closest("svg")?.getBoundingClientRect();
           if (around && box.width > 0 && (box.right > around.right + 2 || box.left < around.left - 2 || box.bottom > around.bottom + 3 || box.top < around.top - 3))
-            wide.push(`${text.closest("section")?.id}: ${text.textContent} leaves its picture`);
+            wide.push(`${text.closest("section[data-chapter]")?.id}: ${text.textContent} leaves its picture`);
         }
         return wide.slice(0, 10);
       });
@@ -41,7 +41,7 @@ describe.each(["en", "zh"] as const)("%s", (lang) => {
       for (const text of document.querySelectorAll<SVGTextElement>("main svg text")) {
         const scale = text.getScreenCTM()?.a ?? 1;
         const size = Number.parseFloat(getComputedStyle(text).fontSize) * scale;
-        if (text.textContent?.trim() && size > 0 && size < 10.5) found.push(`${text.closest("section")?.id}: ${text.textContent} ${size.toFixed(1)} px`);
+        if (text.textContent?.trim() && text.checkVisibility() && size > 0 && size < 10.5) found.push(`${text.closest("section[data-chapter]")?.id}: ${text.textContent} ${size.toFixed(1)} px`);
       }
       return found;
     });
@@ -53,12 +53,12 @@ test("print opens every step, tab and proof, on light paper", async ({ open }) =
   const tab = await open({ lang: "en", scheme: "dark", reducedMotion: true });
   const steps = await tab.locator(".steps .dot").count();
   await tab.emulateMedia({ media: "print" });
-  await tab.waitForFunction(() => document.querySelector(".steps") === null);
+  await tab.locator(".steps").first().waitFor({ state: "detached" });
   expect(await tab.locator(".printed.step").count()).toBe(steps);
   expect(await tab.locator("[role=tab]").count()).toBe(0);
   expect(await tab.locator("main details.more:not([open])").count()).toBe(0);
   expect(await tab.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)).toBe("rgb(255, 255, 255)");
   expect(await tab.locator("nav").isVisible()).toBe(false);
   await tab.emulateMedia({ media: "screen" });
-  await tab.waitForFunction(() => document.querySelector(".printed") === null);
+  await tab.locator(".printed").first().waitFor({ state: "detached" });
 });

@@ -5,11 +5,11 @@
  * FORERUN_PAGE=http://… takes a page that runs already (forerun serve), and builds none.
  */
 
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "vite";
 import type { TestProject } from "vitest/node";
 
 declare module "vitest" {
@@ -75,7 +75,9 @@ export default async function setup(project: TestProject): Promise<() => void> {
     project.provide("address", given.endsWith("/") ? given : `${given}/`);
     return () => undefined;
   }
-  await build({ root: WEB, logLevel: "warn" });
+  // in a process of its own: within vitest it would build for development
+  const environment = { ...process.env, NODE_ENV: "production" };
+  execFileSync(process.execPath, ["node_modules/vite/bin/vite.js", "build", "--logLevel", "error"], { cwd: WEB, env: environment, stdio: "inherit" });
   const { address, close } = await serve();
   project.provide("address", address);
   return close;
