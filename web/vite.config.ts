@@ -16,6 +16,7 @@ export default defineConfig({
     // The page's policy is default-src 'self': no data: fonts, no inline scripts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    cssCodeSplit: false,
     reportCompressedSize: false,
   },
   server: { fs: { allow: [here(".")] } },

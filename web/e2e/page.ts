@@ -118,8 +118,9 @@ export async function setSlider(within: Locator | Page, label: string | RegExp, 
   await field.press("Tab");
 }
 
-/** Until the page is drawn, and the recordings of chapter 9 are there. */
+/** Until every chapter is drawn, and the recordings of chapter 9 are there. */
 export async function settled(tab: Page): Promise<void> {
+  await tab.locator("main[aria-busy=false]").waitFor();
   await tab.locator("#live figure").first().waitFor();
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { chapters } from "../chapters/index";
-import type { Shape } from "./words";
+import type { Lang, Shape } from "./words";
 
 const en = { title: "a", n: (n: number) => `${n}`, list: ["x", "y"], deep: { word: "w" } };
 type Words = Shape<typeof en>;
@@ -14,10 +14,13 @@ test("a dictionary of another shape does not compile", () => {
   expect([good, missing, kind]).toHaveLength(3);
 });
 
-test("every chapter has a title in both languages, and an id of its own", () => {
-  expect(new Set(chapters.map((chapter) => chapter.id)).size).toBe(10);
-  for (const { words } of chapters) {
-    expect(words.en.title).toMatch(/[a-z]/);
-    expect(words.zh.title).toMatch(/\p{Script=Han}/u);
+test("every chapter is titled in both languages, and titles itself alike", () => {
+  const words = import.meta.glob<Record<Lang, { title: string }>>("../chapters/*/words.ts", { eager: true });
+  const own = Object.fromEntries(Object.entries(words).map(([path, { en, zh }]) => [path.split("/").at(-2)?.slice(3), { en: en.title, zh: zh.title }]));
+  expect(Object.fromEntries(chapters.map(({ id, title }) => [id, title]))).toEqual(own);
+  for (const { title } of chapters) {
+    expect(title.en).toMatch(/[a-z]/);
+    expect(title.zh).toMatch(/\p{Script=Han}/u);
   }
+  expect(chapters).toHaveLength(10);
 });
