@@ -18,6 +18,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     cssCodeSplit: false,
     reportCompressedSize: false,
+    rolldownOptions: {
+      // what several chapters share comes with the head of the page, in one file
+      output: { codeSplitting: { groups: [{ name: "shared", minShareCount: 2 }] } },
+    },
   },
   server: { fs: { allow: [here(".")] } },
   test: {
