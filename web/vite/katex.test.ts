@@ -50,6 +50,19 @@ test("a sentence has formulas, strong and emphasised words, links, and nothing e
   expect(text).toContain('<a href="#laws">four</a>');
 });
 
+test("punctuation stays with the short formula before it", () => {
+  expect(sentence("$x$, and $y$ too")).toEqual([
+    { text: '<span class="together">' },
+    { formula: "x" },
+    { text: ",</span>" },
+    { text: " and " },
+    { formula: "y" },
+    { text: " too" },
+  ]);
+  const long = "a + b + c + d + e + f + g + h";
+  expect(sentence(`$${long}$.`)).toEqual([{ formula: long }, { text: "." }, { text: "" }]);
+});
+
 describe("the plugin", () => {
   test("replaces templates by modules, one for a formula however often it is written", () => {
     const { code, modules } = built("const a = tex`\\frac{1}{2}`, b = rich`One $x$, another $x$ & $\\frac{1}{2}$.`;");

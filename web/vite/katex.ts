@@ -94,8 +94,20 @@ export function sentence(source: string): ({ text: string } | { formula: string 
   return source
     .split(/(\$[^$]+\$)/)
     .filter((part) => part !== "")
-    .map((part) => (part.startsWith("$") && part.length > 1 ? { formula: part.slice(1, -1) } : { text: markup(part) }));
+    .flatMap((part, i, parts) => {
+      const isFormula = (one: string | undefined): boolean => one !== undefined && one.startsWith("$") && one.length > 1;
+      if (!isFormula(part)) return [{ text: markup(isFormula(parts[i - 1]) ? part.replace(CLOSING, "") : part) }];
+      // a comma may not begin the line behind its formula; long formulas must be free to break
+      const closing = CLOSING.exec(parts[i + 1] ?? "")?.[0] ?? "";
+      const alone = { formula: part.slice(1, -1) };
+      if (closing === "") return [alone];
+      if (part.length > 24) return [alone, { text: closing }];
+      return [{ text: '<span class="together">' }, alone, { text: `${closing}</span>` }];
+    });
 }
+
+/** Punctuation that belongs to what stands before it. */
+const CLOSING = /^[,.;:!?)\]”’，。；：！？、）」]+/u;
 
 function markup(text: string): string {
   return text
