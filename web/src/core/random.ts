@@ -16,11 +16,13 @@ export function philox(counter: Words, key: readonly [number, number]): Words {
   let [a, b, c, d] = counter;
   let [k, l] = key;
   for (let round = 0; round < 10; round++) {
-    const highA = high(0xd2511f53, a);
+    const highA = high(0xd251, 0x1f53, a);
+    const highC = high(0xcd9e, 0x8d57, c);
     const lowA = Math.imul(0xd2511f53, a) >>> 0;
-    const highC = high(0xcd9e8d57, c);
-    const lowC = Math.imul(0xcd9e8d57, c) >>> 0;
-    [a, b, c, d] = [(highC ^ b ^ k) >>> 0, lowC, (highA ^ d ^ l) >>> 0, lowA];
+    a = (highC ^ b ^ k) >>> 0;
+    b = Math.imul(0xcd9e8d57, c) >>> 0;
+    c = (highA ^ d ^ l) >>> 0;
+    d = lowA;
     k = (k + 0x9e3779b9) >>> 0;
     l = (l + 0xbb67ae85) >>> 0;
   }
@@ -76,9 +78,10 @@ function uniform([a, b]: Words): number {
   return Math.min((k + 0.5) * 2 ** -53, 1 - 2 ** -53);
 }
 
-/** Upper 32 bits of a product of two 32-bit numbers. */
-function high(a: number, b: number): number {
-  const [aLow, aHigh, bLow, bHigh] = [a & 0xffff, a >>> 16, b & 0xffff, b >>> 16];
+/** Upper 32 bits of the product of two 32-bit numbers, the first given as its halves. */
+function high(aHigh: number, aLow: number, b: number): number {
+  const bLow = b & 0xffff;
+  const bHigh = b >>> 16;
   const middle = aHigh * bLow + ((aLow * bLow) >>> 16);
   const low = (middle & 0xffff) + aLow * bHigh;
   return (aHigh * bHigh + Math.floor(middle / 65536) + Math.floor(low / 65536)) >>> 0;

@@ -44,7 +44,12 @@ export function binomialCdf(k: number, n: number, p: number): number {
 
 /** The smallest k with Pr(at most k) ≥ `level`. */
 export function binomialQuantile(level: number, n: number, p: number): number {
-  let [low, high] = [0, n];
+  // it is looked for near the mean first
+  const reach = 10 + 6 * Math.sqrt(n * p * (1 - p));
+  let low = Math.max(0, Math.floor(n * p - reach));
+  let high = Math.min(n, Math.ceil(n * p + reach));
+  if (low > 0 && binomialCdf(low - 1, n, p) >= level) low = 0;
+  if (high < n && binomialCdf(high, n, p) < level) high = n;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     if (binomialCdf(middle, n, p) >= level) high = middle;
