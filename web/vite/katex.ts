@@ -47,6 +47,7 @@ export function katex(): Plugin {
     },
     transform(code, id) {
       const path = id.split("?")[0] ?? id;
+      if (/[?&]raw\b/.test(id)) return undefined;
       if (!/\.(ts|svelte)$/.test(path) || path.endsWith(".test.ts") || path.includes("node_modules") || path.endsWith("ui/tex.ts")) return undefined;
       const used = new Set<string>();
       const told = (message: string): never => this.error(`${path}: ${message}`);

@@ -60,3 +60,10 @@ describe("values", () => {
     expect(page.search()).toBe("");
   });
 });
+
+test("no two chapters register the same name", () => {
+  const sources = import.meta.glob<string>(["../**/*.svelte", "../**/*.ts", "!../**/*.test.ts", "!./page.svelte.ts"], { query: "?raw", import: "default", eager: true });
+  const names = Object.values(sources).flatMap((source) => [...source.matchAll(/= page\.param(?:<[^(]*>)?\("(\w+)"/g)].map((match) => match[1]));
+  expect(names.length).toBeGreaterThan(10);
+  expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
+});
