@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
+SHARE = 0.5
+"""Of a text's tokens, at least this many are drafted places where every round drafts: a round of
+γ ≥ 1 has at most one bonus, behind γ drafted places."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AlternativeVerdict:
     """One named fault: how much of it there may still be."""
@@ -33,8 +38,9 @@ class AlternativeVerdict:
 
     @property
     def excluded_as_it_is(self) -> bool:
-        """Whether the fault at full strength is excluded, though its TV be below the claim."""
-        return self.bound <= self.mean_tv
+        """Whether the fault as it is named is excluded, if it acts at `SHARE` of the places or
+        more: the others are bonus tokens, which it may leave alone."""
+        return self.bound <= SHARE * self.mean_tv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +117,7 @@ class LawVerdict:
             parts.append(f"excluded at {self.level:g}, of mean TV ≥ {claim:g}: {_names(out)}")
         rest = [each for each in self.alternatives if not each.excluded]
         if own := [each for each in rest if each.excluded_as_it_is]:
-            parts.append(f"excluded at full strength: {_names(own, tv=True)}")
+            parts.append(f"excluded where it acts at half of the places: {_names(own, tv=True)}")
         if left := [each for each in rest if not each.excluded_as_it_is]:
             parts.append(f"not excluded: {_names(left, tv=True)}")
         if not self.alternatives:
