@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from forerun.certify import tiny
+from forerun.certify.alternatives import COPIES
 from forerun.certify.law_test import LawTest
-from forerun.certify.observation import Observation
+from forerun.certify.observation import Observation, copied
 from forerun.errors import OptionError
 
 P = np.array([0.5, 0.25, 0.25])
@@ -83,7 +84,10 @@ def test_few_tokens_exclude_nothing_and_it_says_so():
     verdict = run(sequences=6).verdict()
     assert "not excluded: lenience 0.95 (mean TV 0.0" in verdict.sentence
     assert "excluded at 1e-06" not in verdict.sentence
-    assert "excluded where it acts at half of the places: draft mixture (mean TV 0.4" in verdict.sentence
+    assert (
+        "excluded where it acts at half of the places: draft mixture (mean TV 0.4"
+        in verdict.sentence
+    )
 
 
 def test_a_faulty_engine():
@@ -113,7 +117,7 @@ def test_without_a_draft_it_says_what_is_not_known():
         test.observe(
             Observation(sequence=sequence, position=0, token=0, p=np.array([1.0, 0.0]), prefix=[0])
         )
-    assert "no alternative is known" in test.verdict().sentence
+    assert "no alternative is known" in test.verdict().sentence  # nor anything to copy
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,8 @@ def test_one_by_one_is_the_same_as_in_blocks():
     one, other = blocks.verdict(), single.verdict()
     assert one.tokens == other.tokens
     assert one.band == other.band
-    for left, right in zip(one.alternatives, other.alternatives, strict=True):
+    told = [each for each in other.alternatives if each.name != COPIES]  # blocks did not say
+    for left, right in zip(one.alternatives, told, strict=True):
         assert (left.name, left.tokens) == (right.name, right.tokens)
         assert left.bound == pytest.approx(right.bound)
         assert left.log_e == pytest.approx(right.log_e)
@@ -169,6 +174,27 @@ def test_one_by_one_is_the_same_as_in_blocks():
     for bet in one.bets:
         if "beginning" not in bet.name:  # classes of its own there
             assert by_name[bet.name] == pytest.approx(bet.log_e)
+
+
+def test_copies_that_go_unjudged_are_found_and_excluded_without_q():
+    """A lookup's guess is emitted unjudged once in ten, or never."""
+    pair, rng = tiny.random_pair(vocabulary=16, seed=6), np.random.default_rng(1)
+    for share in (0.1, 0.0):
+        test = LawTest()
+        for i in range(150 if share else 400):
+            text = [0]
+            for position in range(32):
+                p, guess = pair.p[pair.row(text)], copied(text)
+                lucky = guess >= 0 and rng.random() < share
+                token = guess if lucky else int(rng.choice(16, p=p))
+                test.observe(
+                    Observation(sequence=i, position=position, token=token, p=p, prefix=text)
+                )
+                text = [*text, token]
+        verdict = test.verdict()
+        assert verdict.fault == (share > 0)
+        (copies,) = [each for each in verdict.alternatives if each.name == COPIES]
+        assert copies.log_e > 13.8 if share else copies.excluded_as_it_is
 
 
 @pytest.mark.parametrize("by", ["last id", "prompt", "class"])

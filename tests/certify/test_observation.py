@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from forerun.certify.observation import RECENT, Block, Observation, blocks
+from forerun.certify.observation import RECENT, Block, Observation, blocks, copied
 from forerun.errors import OptionError
 
 P = np.array([0.5, 0.25, 0.25])
@@ -28,6 +28,14 @@ def test_rows_stand_in_order_and_what_is_not_known_is_nan():
     assert block.classes["depth"] == [1, None]
     assert block.classes["context"] == [2, 0]
     assert block.classes["beginning"] == [("s", 0), ("", 0, 0)]
+
+
+def test_what_a_lookup_would_draft():
+    assert copied([]) == copied([5]) == copied([5, 6]) == -1
+    assert copied([5, 6, 7, 8, 6]) == 7
+    assert copied([5, 6, 7, 9, 6, 8, 5, 6]) == 7  # two ids before one
+    assert copied([5, 6, 7, 5, 6, 8, 5, 6]) == 8  # the latest
+    assert copied([1, 1, 1]) == 1
 
 
 def test_without_drafts_there_is_no_q():

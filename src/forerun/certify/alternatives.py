@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forerun.certify.bets import FaultSums, log_mix
 from forerun.certify.law_verdict import AlternativeVerdict
@@ -80,8 +81,7 @@ def argmax_draft(p: Array, q: Array) -> Array:
 
 def favourite(p: Array, q: Array) -> Array:
     """One-hot [N, V] of the draft's likeliest token."""
-    found: Array = np.equal(np.arange(q.shape[1]), q.argmax(axis=1)[:, None]).astype(np.float64)
-    return found
+    return one_hot(q.argmax(axis=1), q.shape[1])
 
 
 def strict(p: Array, q: Array) -> Array:
@@ -135,6 +135,16 @@ FAULTS: dict[str, Fault] = {
     "q rounded to bf16": half_precision,
 }
 """By the names that verdicts give them."""
+
+
+COPIES = "copies of the text go unjudged"
+"""What a lookup would draft is emitted whatever p says: needs no q, only the text."""
+
+
+def one_hot(ids: NDArray[np.int64], size: int) -> Array:
+    """[N, size]."""
+    found: Array = np.equal(np.arange(size), ids[:, None]).astype(np.float64)
+    return found
 
 
 def hotter(p: Array) -> Array:

@@ -68,7 +68,7 @@ class LawTest:
         self._bands = {name: Band() for name in ORDERS}
         self._faults = {
             name: FaultSums.of(claim)
-            for name in (*alternatives.FAULTS, *alternatives.TARGET_FAULTS)
+            for name in (*alternatives.FAULTS, *alternatives.TARGET_FAULTS, alternatives.COPIES)
         }
         self._others: dict[str, FaultSums] = {}
         self._zeros: list[ZeroToken] = []
@@ -191,6 +191,9 @@ class LawTest:
             p, q, token = block.p[drafted], block.q[drafted], block.token[drafted]
             for name, fault in alternatives.FAULTS.items():
                 self._faults[name].observe(p, fault(p, q), token)
+        if block.copied is not None and (found := block.copied >= 0).any():
+            copy = alternatives.one_hot(block.copied[found], block.p.shape[1])
+            self._faults[alternatives.COPIES].observe(block.p[found], copy, block.token[found])
         for name, r in block.others.items():
             told = ~np.isnan(r[:, 0])
             sums = self._others.setdefault(name, FaultSums.of(self.claim))
@@ -248,6 +251,7 @@ def _part(block: Block, which: slice | NDArray[np.bool_]) -> Block:
         p=rows(block.p),
         recent=block.recent[which],
         q=None if block.q is None else rows(block.q),
+        copied=None if block.copied is None else block.copied[which],
         classes={name: of(keys) for name, keys in block.classes.items()},
         others={name: rows(law) for name, law in block.others.items()},
     )

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-
 SHARE = 0.5
 """Of a text's tokens, at least this many are drafted places where every round drafts: a round of
 γ ≥ 1 has at most one bonus, behind γ drafted places."""

@@ -79,6 +79,7 @@ class Block:
     p: Array  # [N, V]
     recent: NDArray[np.int64]  # [N, R] the last ids before each, the latest first; −1: none
     q: Array | None = None  # [N, V]; a row of NaN: not known
+    copied: NDArray[np.int64] | None = None  # [N] what a lookup would draft; −1: nothing
     classes: Mapping[str, Keys] = field(default_factory=dict)
     """Name of a partition -> the class of each token, by which bets may differ."""
     others: Mapping[str, Array] = field(default_factory=dict)  # name -> [N, V]; rows of NaN
@@ -121,6 +122,7 @@ def _stack(some: Sequence[Observation]) -> Block:
         p=_rows(some, [each.p for each in some]),
         recent=np.array([_recent(each.prefix) for each in some], dtype=np.int64),
         q=_rows(some, [each.q for each in some]) if drafted else None,
+        copied=np.array([copied(each.prefix) for each in some], dtype=np.int64),
         classes=_classes(some),
         others={name: _rows(some, [each.others.get(name) for each in some]) for name in names},
     )
@@ -137,6 +139,25 @@ def _rows(some: Sequence[Observation], laws: Sequence[Any]) -> Array:
 def _recent(prefix: Sequence[int]) -> list[int]:
     last = [int(i) for i in prefix[-RECENT:]][::-1]
     return last + [-1] * (RECENT - len(last))
+
+
+LOOK_BACK = 2000  # ids that a lookup goes over
+
+
+def copied(prefix: Sequence[int]) -> int:
+    """What came behind the latest earlier place of the last two ids, or else of the last one.
+
+    A guess at what lookup drafters draft (prompt lookup, n-grams, suffixes); −1 where there is no
+    such place.
+    """
+    text = [int(i) for i in prefix[-LOOK_BACK:]]
+    single = -1
+    for at in range(len(text) - 2, -1, -1):
+        if text[at] == text[-1]:
+            if at > 0 and text[at - 1] == text[-2]:
+                return text[at + 1]
+            single = text[at + 1] if single < 0 else single
+    return single
 
 
 JOINT = 3

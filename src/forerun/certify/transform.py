@@ -114,17 +114,20 @@ def coarse(block: Block, most: int = MOST) -> Block:
         token=_places(kept, block.token[:, None])[:, 0],
         p=of(block.p),
         q=None if block.q is None else of(block.q),
-        recent=np.where(block.recent < 0, -1, _places(kept, block.recent)),
+        recent=_places(kept, block.recent),
+        copied=None if block.copied is None else _places(kept, block.copied[:, None])[:, 0],
         others={name: of(law) for name, law in block.others.items()},
     )
 
 
 def _places(kept: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Place of each of `ids` [N, R] among its row's `kept` [N, K], which rise; K: not there."""
+    """Place of each of `ids` [N, R] among its row's `kept` [N, K], which rise; K: not there.
+
+    −1, which is none, stays."""
     found = np.full(ids.shape, kept.shape[1], dtype=np.int64)
     for row, (own, wanted) in enumerate(zip(kept, ids)):
         at = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
-        found[row] = np.where(own[at] == wanted, at, len(own))
+        found[row] = np.where(wanted < 0, -1, np.where(own[at] == wanted, at, len(own)))
     return found
 
 
