@@ -15,7 +15,7 @@
     ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of an unknown kind
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
-    ├── PeerError                       a system that `forerun bench` measures failed
+    ├── PeerError                       a system that is measured or certified failed
     ├── NotLosslessError (AssertionError)  a sampler's law is not its target's
     ├── UndecidedError (AssertionError)    it could not be told whether it is
     ├── KeyReuseError                   a random key was used twice (never a user's fault)
@@ -102,7 +102,7 @@ class TemplateError(ForerunError, ValueError):
 
 
 class PeerError(ForerunError):
-    """A system that is measured did not start, ended, or could not answer."""
+    """A system that is measured or certified did not start, ended, or could not answer."""
 
 
 class NotLosslessError(ForerunError, AssertionError):

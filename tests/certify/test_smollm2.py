@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from forerun.certify import build
-from forerun.certify.outcome import outcome
 from forerun.certify.plan import Plan
 from forerun.certify.run import certify
 
@@ -17,14 +16,14 @@ def test_smollm2_with_suffix_drafts(smollm2_path):
         engine="forerun", model=str(smollm2_path), drafter="suffix", verifier="rejection",
         threads=1, settings=["as it is", "top-p", "stop id in a block"],
     )  # fmt: skip
-    plan = Plan(minutes=0.5, seed=6, tokens=400)
+    plan = Plan(minutes=0.5, seed=6, tokens=150)
     case = build.own(wanted)
     try:
         [run] = certify([case], plan)
     finally:
         case.engine.close()
-    found = outcome(run, plan)
     assert not run.fault
     assert run.bits.status == "same"
-    assert found.word == "lossless within the bound", found.why
+    assert set(run.tally.parts) == set(wanted.settings)
+    assert all(part.test.tokens >= 150 for part in run.tally.parts.values())
     assert run.tally.whole.edges == 0  # the engine and the reference compute the same numbers
