@@ -54,7 +54,8 @@ test("print opens every step, tab and proof, on light paper", async ({ open }) =
   const steps = await tab.locator(".steps .dot").count();
   await tab.emulateMedia({ media: "print" });
   await tab.locator(".steps").first().waitFor({ state: "detached" });
-  expect(await tab.locator(".printed.step").count()).toBe(steps);
+  // and those of the tabs that were not shown
+  expect(await tab.locator(".printed.step").count()).toBeGreaterThan(steps);
   expect(await tab.locator("[role=tab]").count()).toBe(0);
   expect(await tab.locator("main details.more:not([open])").count()).toBe(0);
   expect(await tab.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)).toBe("rgb(255, 255, 255)");
