@@ -4,7 +4,7 @@
  * `year` is that of the first public version. `lossless` is what the paper proves or claims of the
  * method as published: 'yes' (the target's law at any temperature), 'greedy' (the target's greedy
  * text), 'choice' (one of its criteria keeps the law, the one it recommends for sampling does not),
- * 'no'. `forerun` names what forerun calls it; 'trees' is being built. Sentences are in words.ts,
+ * 'no'. `forerun` names what forerun calls it; what is in `building` is not there yet. Sentences are in words.ts,
  * by id, in both languages. `from` draws the lines.
  */
 
@@ -20,6 +20,12 @@ export type Branch =
   | "judging"
   | "overlap";
 
+type Name = "rejection" | "block" | "coupled" | "model" | "ngram" | "suffix" | "prediction";
+
+/** What is being built, by the names it will have; move them to `Name` once they are there. */
+export const building = ["trees", "recursive", "greedy_plus_one", "traversal"] as const;
+type Building = (typeof building)[number];
+
 interface Entry {
   id: string;
   name: string;
@@ -29,7 +35,7 @@ interface Entry {
   link?: string; // where there is no paper
   branch: Branch;
   lossless: Lossless;
-  forerun?: "rejection" | "block" | "coupled" | "model" | "ngram" | "suffix" | "prediction" | "trees";
+  forerun?: Name | Building;
   from?: readonly string[];
 }
 
@@ -88,9 +94,9 @@ export const family = [
   { id: "specinfer", name: "SpecInfer", year: 2023, authors: "Miao et al.", arxiv: "2305.09781", branch: "trees", lossless: "yes", forerun: "trees", from: ["leviathan"] },
   { id: "spectr", name: "SpecTr", year: 2023, authors: "Sun et al.", arxiv: "2310.15141", branch: "trees", lossless: "yes", from: ["leviathan"] },
   { id: "sequoia", name: "Sequoia", year: 2024, authors: "Chen et al.", arxiv: "2402.12374", branch: "trees", lossless: "yes", forerun: "trees", from: ["specinfer"] },
-  { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: "trees", from: ["specinfer"] },
-  { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: "trees", from: ["spectr"] },
-  { id: "traversal", name: "Traversal Verification", year: 2025, authors: "Weng et al.", arxiv: "2505.12398", branch: "trees", lossless: "yes", forerun: "trees", from: ["rsd", "block"] },
+  { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: "recursive", from: ["specinfer"] },
+  { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: "greedy_plus_one", from: ["spectr"] },
+  { id: "traversal", name: "Traversal Verification", year: 2025, authors: "Weng et al.", arxiv: "2505.12398", branch: "trees", lossless: "yes", forerun: "traversal", from: ["rsd", "block"] },
 
   { id: "lenience", name: "Lenience", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "judging", lossless: "no", from: ["leviathan"] },
   { id: "typical", name: "Typical acceptance", year: 2024, authors: "Cai et al.", arxiv: "2401.10774", branch: "judging", lossless: "no", from: ["medusa"] },
@@ -113,9 +119,11 @@ export const members: readonly Member[] = family;
 
 export const link = (of: Member): string => of.link ?? `https://arxiv.org/abs/${of.arxiv}`;
 
-/** forerun's name of what it has of an entry; trees are being built. */
-export function has(of: Member): string | null {
-  return of.forerun === undefined || of.forerun === "trees" ? null : of.forerun;
+export const isBuilt = (name: Name | Building): name is Name => !building.some((b) => b === name);
+
+/** forerun's name of what it has of an entry. */
+export function has(of: Member): Name | null {
+  return of.forerun !== undefined && isBuilt(of.forerun) ? of.forerun : null;
 }
 
 /** What an entry grew from, and what grew from it. */
