@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from forerun.certify import check, report
+from forerun.certify.build import Wanted
 from forerun.certify.engines.tiny_folders import write
 from forerun.certify.engines.transformers import TransformersEngine
+from forerun.certify.plan import Plan
 from forerun.certify.reference import Reference
+from forerun.certify.references import references
+from forerun.certify.run import certify
+from forerun.certify.tiny_cases import tiny
 from forerun.errors import CapabilityError, OptionError, PeerError
 from forerun.models.load import load_model
 
@@ -87,6 +93,20 @@ def test_different_vocabularies(prune, tmp_path):
     assert all(0 <= token < folders.vocabulary for token in tokens)
     assert (engine._draft.get_output_embeddings() is rows) == (prune is False)
     assert "different vocabularies" in engine.name
+
+
+def test_a_tiny_case_and_its_reference_made_again(tmp_path):
+    wanted = Wanted(engine="transformers", settings=["γ = 8", "top-k"])
+    [case] = tiny(wanted, tmp_path / "one", seed=5)
+    plan = Plan(minutes=1.0, tokens=60)
+    made = report.as_dict(certify([case], plan), plan)
+    assert not made["cases"][0]["fault"]
+    assert made["cases"][0]["bits"]["status"] == "same"
+    assert case.draft is not None
+    again = check.mismatches(
+        made, lambda models, last: references(models, last, None, tmp_path / "two")
+    )
+    assert again == []
 
 
 def test_what_cannot_be(same, tmp_path):
