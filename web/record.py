@@ -43,9 +43,9 @@ RUNS: dict[str, dict[str, Any]] = {
         "verifier": "block", "num_draft": 4, "temperature": 0.8, "seed": 11, "max_tokens": 48,
     },
     "suffix": {
-        "prompt": "Write SQL statements that create three tables: customers, orders and products, "
-        "with keys.", "chat": True, "drafter": "suffix",
-        "verifier": "rejection", "num_draft": 6, "temperature": 0.6, "seed": 3, "max_tokens": 96,
+        "prompt": "Write the numbers from 1 to 12, each on a line, like this: Number 1 is odd. "
+        "Number 2 is even.", "chat": True, "drafter": "suffix",
+        "verifier": "rejection", "num_draft": 6, "temperature": 0.6, "seed": 3, "max_tokens": 60,
     },
     "coupled": {
         "prompt": "Once upon a time, in a village by the sea,", "chat": False, "drafter": "model",
@@ -87,6 +87,9 @@ def record(engine: forerun.Engine, run: dict[str, Any], draft: str | None) -> di
         name: run[name] for name in ("verifier", "num_draft", "temperature", "seed", "max_tokens")
     }
     prompt = [{"role": "user", "content": run["prompt"]}] if run["chat"] else run["prompt"]
+    engine.generate(
+        "Hello", drafter=run["drafter"], max_tokens=8
+    )  # the first rounds of all are slow
     done = engine.generate(prompt, drafter=run["drafter"], **options)
     tokenizer, costs = engine.target.tokenizer, engine.costs()
     named = sorted({token for record in done.trace for token in ids(record)})

@@ -35,6 +35,8 @@ export interface Opening {
   height?: number;
   reducedMotion?: boolean;
   context?: BrowserContextOptions;
+  /** Of another server than the page's own, such as e2e/forerun.ts starts. */
+  address?: string;
 }
 
 const extended = base
@@ -62,8 +64,8 @@ const extended = base
       });
       contexts.push(context);
       const tab = await context.newPage();
-      watch(tab, wrong);
-      const url = new URL(inject("address"));
+      const url = new URL(opening.address ?? inject("address"));
+      watch(tab, url.origin, wrong);
       url.search = search;
       if (lang !== undefined) url.searchParams.set("lang", lang);
       url.hash = hash;
@@ -76,8 +78,7 @@ const extended = base
 /** Skipped where there is no browser (setup.ts says so, or fails when one is required). */
 export const test = (inject("browser") === "" ? extended.skip : extended) as typeof extended;
 
-function watch(tab: Page, wrong: string[]): void {
-  const origin = new URL(inject("address")).origin;
+function watch(tab: Page, origin: string, wrong: string[]): void {
   tab.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) wrong.push(`console: ${message.text()}`);
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Drafted, Round } from "../../trace/trace";
-import { bars, final, reason, telling, visible } from "./verdict";
+import { bars, final, quoted, reason, telling, visible } from "./verdict";
 
 const guess = (changes: Partial<Drafted>): Drafted => ({ token: 1, parent: -1, p: 0.5, q: 0.5, accepted: false, ...changes });
 const round = (changes: Partial<Round>): Round => ({
@@ -36,15 +36,16 @@ test("two laws side by side, the guess among them", () => {
   const own = guess({ token: 9, p: 0.01, q: 0.02 });
   const found = bars([[1, 0.5], [2, 0.3], [3, 0.1]], [[2, 0.6], [4, 0.2]], own, 4); // prettier-ignore
   expect(found).toEqual([
-    { token: 2, p: 0.3, q: 0.6 },
-    { token: 1, p: 0.5, q: 0 },
-    { token: 4, p: 0, q: 0.2 },
-    { token: 9, p: 0.01, q: 0.02 },
+    { token: 2, p: { value: 0.3 }, q: { value: 0.6 } },
+    { token: 1, p: { value: 0.5 }, q: { value: 0.2, below: true } },
+    { token: 4, p: { value: 0.1, below: true }, q: { value: 0.2 } },
+    { token: 9, p: { value: 0.01 }, q: { value: 0.02 } },
   ]);
   expect(bars([[1, 0.5]], undefined, own, 4).every(({ q }) => q === undefined)).toBe(true);
 });
 
 test("tokens for labels", () => {
+  expect([" a", "\n "].map(quoted)).toEqual(["a", "↵"]);
   expect([" a", "\n\n", "  ", "\t"].map(visible)).toEqual([" a", "↵↵", "␣␣", "⇥"]);
 });
 

@@ -29,30 +29,55 @@ export function final(round: Round): { token: number; kind: Exclude<Kind, "accep
   return kind === undefined || kind === "accepted" || token === undefined ? undefined : { token, kind };
 }
 
+/** A token under p and q; `below`: of one that is not in the head it is known only that it is less. */
+export interface Mass {
+  readonly value: number;
+  readonly below?: boolean;
+}
+
 export interface Bar {
   readonly token: number;
-  readonly p: number;
-  readonly q: number | undefined;
+  readonly p: Mass;
+  /** Absent where there is one law alone. */
+  readonly q?: Mass;
 }
 
 /** Tokens of two heads side by side, likeliest first, the guessed one among them; at most `count`. */
 export function bars(p: Head, q: Head | undefined, guess: Drafted, count: number): readonly Bar[] {
-  const of = (head: Head, token: number): number | undefined => head.find(([id]) => id === token)?.[1];
   const ids = [...new Set([...p, ...(q ?? [])].map(([id]) => id))];
-  const all = ids.map((token) => ({ token, p: of(p, token) ?? 0, q: q && (of(q, token) ?? 0) }));
-  const found = all.filter(({ token }) => token !== guess.token).toSorted((a, b) => weight(b) - weight(a));
-  const own = { token: guess.token, p: guess.p, q: q && guess.q };
-  return [own, ...found.slice(0, count - 1)].toSorted((a, b) => weight(b) - weight(a));
+  const all = ids.map((token): Bar => ({ token, p: mass(p, token), ...(q && { q: mass(q, token) }) }));
+  const found = all.filter(({ token }) => token !== guess.token).toSorted(falling);
+  const own: Bar = { token: guess.token, p: { value: guess.p }, ...(q && { q: { value: guess.q } }) };
+  return [own, ...found.slice(0, count - 1)].toSorted(falling);
 }
 
-function weight(bar: Bar): number {
-  return Math.max(bar.p, bar.q ?? 0);
+function mass(head: Head, token: number): Mass {
+  const found = head.find(([id]) => id === token);
+  return found === undefined ? { value: head.at(-1)?.[1] ?? 0, below: true } : { value: found[1] };
+}
+
+function falling(a: Bar, b: Bar): number {
+  return weight(b) - weight(a);
+}
+
+function weight({ p, q }: Bar): number {
+  return Math.max(known(p), q === undefined ? 0 : known(q));
+}
+
+/** What a bar may show of it. */
+export function known({ value, below }: Mass): number {
+  return below ? 0 : value;
 }
 
 /** A token for a label: line ends and lone spaces are made visible. */
 export function visible(word: string): string {
   const shown = word.replace(/\n/g, "↵").replace(/\t/g, "⇥");
   return /^ +$/.test(shown) ? "␣".repeat(shown.length) : shown;
+}
+
+/** The same in a sentence, between quotes. */
+export function quoted(word: string): string {
+  return visible(word).trim();
 }
 
 /** The first round in which a guess was kept and another corrected: there is most to see. */
