@@ -36,7 +36,7 @@ class BuildHook(BuildHookInterface):
 
     def dependencies(self) -> list[str]:
         page = _load("web/build.py", Path(self.root))
-        return [] if page.built() or page.node_folder() is not None else [page.NODE_WHEEL]
+        return [] if page.built() or page.found_npm() is not None else [page.NODE_WHEEL]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "editable":

