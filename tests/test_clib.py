@@ -201,6 +201,7 @@ def test_wheels(tmp_path):
         with zipfile.ZipFile(built) as archive:
             names = archive.namelist()
             assert names.count(f"forerun/{build.LIBRARY}") == 1
+            assert "forerun/server/site/index.html" in names  # tests/test_packaging.py has the rest
             archive.extractall(tmp_path / name / "installed")
         found, why = clib.load(tmp_path / name / "installed" / "forerun" / build.LIBRARY)
         assert why is None
