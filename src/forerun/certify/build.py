@@ -21,8 +21,8 @@ from forerun.certify.prompts import prompts
 from forerun.certify.reference import Reference
 from forerun.certify.references import references
 from forerun.certify.settings import matrix
+from forerun.drafters import NEEDS, names
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import names
 from forerun.engine.choices import AUTO
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.base import Model
@@ -163,11 +163,12 @@ def _forerun(wanted: Wanted) -> Engine:
     target = load_model(wanted.model, **settings)
     name = wanted.drafter or ("suffix" if wanted.draft_model is None else "model")
     options: dict[str, Any] = {}
-    if "model" in names(name):
+    needed = needs(name)
+    if "model" in needed:
         if wanted.draft_model is None:
             raise OptionError(f"--drafter {name} needs --draft-model")
         options["model"] = load_model(wanted.draft_model, **settings)
-    if "prediction" in names(name):
+    if "tokens" in needed:
         options["tokens"] = prompts(target)[0]
     num_draft = 4 if wanted.num_draft is None else wanted.num_draft
     return OwnEngine(
@@ -179,6 +180,11 @@ def _forerun(wanted: Wanted) -> Engine:
         described={"backend": wanted.backend, "draft_model": wanted.draft_model},
         **dict(wanted.options),
     )
+
+
+def needs(drafter: str) -> set[str]:
+    """What a drafter, or several joined by +, cannot be made without: "model", "tokens"."""
+    return {NEEDS[name][0] for name in names(drafter) if name in NEEDS}
 
 
 def _transformers(wanted: Wanted) -> Engine:

@@ -8,14 +8,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from forerun.certify.build import FORERUN, TRANSFORMERS, VLLM, Wanted, kind, precise, precision
+from forerun.certify.build import (
+    FORERUN,
+    TRANSFORMERS,
+    VLLM,
+    Wanted,
+    kind,
+    needs,
+    precise,
+    precision,
+)
 from forerun.certify.build import made as made_by
 from forerun.certify.plan import Case, chosen
 from forerun.certify.prompts import random_prompts
 from forerun.certify.references import folders, references
 from forerun.certify.settings import matrix
 from forerun.certify.tiny import random_pair
-from forerun.drafters import DRAFTERS, Drafter, names
+from forerun.drafters import DRAFTERS, Drafter
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
@@ -60,12 +69,9 @@ def _pairs(wanted: Wanted) -> list[tuple[str, str]]:
 
 
 def _tiny_drafter(name: str, model: Model) -> Drafter | None:
-    needs: dict[str, Any] = {}
-    if "model" in names(name):
-        needs["model"] = model
-    if "prediction" in names(name):
-        needs["tokens"] = list(random_prompts(model.vocab_size, model.eos)[1])
-    return find_drafter(name, **needs)
+    tokens = list(random_prompts(model.vocab_size, model.eos)[1])
+    given: dict[str, Any] = {"model": model, "tokens": tokens}
+    return find_drafter(name, **{need: given[need] for need in needs(name)})
 
 
 def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wanted) -> Case:
@@ -75,7 +81,7 @@ def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wan
         "kind": "tabular",
         "vocabulary": vocabulary,
         "seed": seed,
-        "draft": "model" in names(name),
+        "draft": "model" in needs(name),
         "precision": "float64",
     }
     pair = random_pair(vocabulary=vocabulary, seed=seed, order=1, eos=vocabulary - 1)
