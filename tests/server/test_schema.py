@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import schemathesis
 
 from forerun import Engine
 from forerun.drafters import NgramDrafter
@@ -53,6 +54,20 @@ def test_fuzzed_for_some_seconds(tmp_path, keys):
 @pytest.mark.timeout(1200)
 def test_fuzzed_for_five_minutes(tmp_path):
     fuzz(tmp_path, 300)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_are_as_documented(lively, stream):
+    """Streams, too, which random bodies rarely ask for."""
+    schema = schemathesis.openapi.from_url(f"{lively.url}/openapi.json")
+    bodies = {
+        "/v1/completions": {"prompt": "hello"},
+        "/v1/chat/completions": {"messages": [{"role": "user", "content": "hello"}]},
+    }
+    for path, body in bodies.items():
+        body |= {"stream": stream, "max_tokens": 4}
+        case = schema[path]["POST"].Case(body=body, media_type="application/json")
+        assert case.call_and_validate().status_code == 200
 
 
 def test_what_is_documented(lively):
