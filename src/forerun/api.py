@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import names
+from forerun.drafters import names, with_model
 from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
@@ -40,7 +40,8 @@ def load(
     """An engine for a named model ("smollm2"), a GGUF file, a folder, a hub id, or a Model.
 
     drafter      "ngram", "suffix", "model" (needs draft_model), several of them joined by + such as
-                 "suffix+model", a Drafter, or None: plain decoding
+                 "suffix+model", a Drafter, or None: plain decoding. Of trees num_draft is the
+                 number of nodes: "tree", "sampled-tree", "greedy-plus-one-tree" (need draft_model)
     draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for
@@ -63,9 +64,9 @@ def load(
         "progress": progress,
     }
     wanted = names(drafter) if isinstance(drafter, str) else []
-    if "model" in wanted and draft_model is None:
+    if with_model(wanted) and draft_model is None:
         raise OptionError(f"drafter {drafter!r} needs draft_model: a name, a path or a Model")
-    if draft_model is not None and drafter is not None and "model" not in wanted:
+    if draft_model is not None and drafter is not None and not with_model(wanted):
         raise OptionError(f"draft_model goes with drafter 'model', not with {drafter!r}")
     target = model if isinstance(model, Model) else load_model(model, **settings)
     if draft_model is not None:

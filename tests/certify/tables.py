@@ -6,24 +6,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from forerun.certify import suite
-from forerun.certify.suite import COMPANY, COSTS, PROMPT, draft_model, table, target
+from forerun.certify.suite import (
+    CHAIN_VERIFIERS,
+    COMPANY,
+    COSTS,
+    PROMPT,
+    draft_model,
+    table,
+    target,
+)
 from forerun.drafters.base import Drafter
 from forerun.models.base import Step
 from forerun.models.prefix_cache import PrefixCache
 from forerun.models.tabular import TabularModel
 
 __all__ = [
-    "COMPANY", "COSTS", "LONG", "PROMPT", "Remembering", "controls", "draft_model", "drafters",
-    "table", "target",
+    "CHAIN_VERIFIERS", "COMPANY", "COSTS", "LONG", "PROMPT", "Remembering", "controls",
+    "draft_model", "drafters", "table", "target",
 ]  # fmt: skip
 
 
 def drafters(vocabulary: int) -> dict[str, Callable[[], Drafter | None]]:
-    """Every drafter in every variant."""
+    """Every drafter of chains in every variant; trees have a suite of their own."""
     return {
         f"{name}, {variant}" if variant else name: lambda make=make: make(vocabulary)
         for name, variants in suite.VARIANTS.items()
         for variant, make in variants.items()
+        if not name.endswith("tree")
     }
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 
 from forerun.certify import exact_law, plain_law, total_variation
-from forerun.certify.suite import draft_model, table
+from forerun.certify.suite import CHAIN_VERIFIERS, draft_model, table
 from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, SuffixDrafter
 from forerun.engine import scheduler
 from forerun.errors import CacheError, KeyReuseError
 from forerun.models.tabular import TOKEN_BYTES, TabularModel
-from forerun.verifiers import VERIFIERS, verifier
+from forerun.verifiers import verifier
 
 PROMPT = (0, 1, 1, 0)
 LATE = (1, 0, 0, 1, 1, 0, 1)  # two chunks, and a last id
@@ -21,7 +21,7 @@ DRAFTERS = {
     "ngram": lambda: NgramDrafter(),
     "suffix+model": lambda: HybridDrafter([SuffixDrafter(), ModelDrafter(draft_model(2))]),
 }
-PAIRS = [(name, judge) for name in DRAFTERS for judge in VERIFIERS]
+PAIRS = [(name, judge) for name in DRAFTERS for judge in CHAIN_VERIFIERS]
 each_pair = pytest.mark.parametrize(("name", "judge"), PAIRS)
 
 

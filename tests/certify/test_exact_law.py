@@ -12,6 +12,7 @@ import pytest
 
 import forerun.decode
 from certify.tables import (
+    CHAIN_VERIFIERS,
     COMPANY,
     COSTS,
     LONG,
@@ -30,7 +31,6 @@ from forerun.models.tabular import TabularModel
 from forerun.numerics.choice import Choice
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
-from forerun.verifiers import VERIFIERS
 
 EXACT = 1e-12
 
@@ -61,7 +61,7 @@ def product(vocabulary):
     def decorate(test):
         for name, values in (
             ("drafter", drafters(vocabulary)),
-            ("verifier", [*VERIFIERS, "auto"]),
+            ("verifier", [*CHAIN_VERIFIERS, "auto"]),
             ("control", controls(vocabulary)),
         ):
             test = pytest.mark.parametrize(name, values)(test)
@@ -97,7 +97,7 @@ class Choosing(TabularModel):
 
 
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
-@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
+@pytest.mark.parametrize("verifier", [*CHAIN_VERIFIERS, "auto"])
 @pytest.mark.parametrize("drafter", drafters(3))
 def test_choices_in_the_place_of_logits(drafter, verifier, company):
     model, helper = target(3, eos=2), drafters(3)[drafter]()
@@ -114,7 +114,7 @@ AUTO_CONTROLS = ["plain", "temperature", "top-p", "repetition penalty", "min-tok
 """γ by cost has the same laws behind it: a few of them."""
 
 
-@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
+@pytest.mark.parametrize("verifier", [*CHAIN_VERIFIERS, "auto"])
 @pytest.mark.parametrize("control", AUTO_CONTROLS)
 @pytest.mark.parametrize("drafter", drafters(2))
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
@@ -127,13 +127,13 @@ def test_draft_lengths_by_cost(drafter, verifier, control, company):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", ["model", "suffix", "suffix+model"])
 def test_draft_lengths_by_cost_at_three_tokens(drafter, verifier):
     check(3, drafter, verifier, "plain", eos=True, num_draft="auto", horizon=5, costs=COSTS)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("known", [3, 64, 66, 69, 70])
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
 def test_what_was_read_before(known, verifier, company):
@@ -190,7 +190,7 @@ def test_draft_lengths_by_cost_are_part_of_the_state(monkeypatch):
 PREDICTED = (1, 0, 0, 1)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("num_draft", [2, "auto"])
 @pytest.mark.parametrize("drafter", ["none", "model", "prediction", "suffix+model"])
 def test_predictions_of_requests(drafter, num_draft, verifier):
@@ -215,26 +215,26 @@ def test_draft_lengths_by_times_cannot_be_enumerated():
         exact_law(target(2), costs=Costs(target=(1.0,)), prompt=PROMPT, max_tokens=2)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("num_draft", [1, 2, 3])
 def test_draft_lengths(num_draft, verifier):
     check(3, "model", verifier, "plain", eos=True, num_draft=num_draft, horizon=4)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_company_at_three_tokens(verifier):
     check(3, "model", verifier, "temperature", eos=True, num_draft=2, horizon=4, company=COMPANY)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("control", ["plain", "min-tokens", "repetition penalty"])
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_four_tokens_deep(verifier, control):
     check(4, "model", verifier, control, eos=True, num_draft=4, horizon=5)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", drafters(3))
 def test_two_companions(drafter, verifier):
     longer = ((0, 2, 1, 0), {"max_tokens": 3, "num_draft": 2, "top_p": 0.8})
@@ -243,7 +243,7 @@ def test_two_companions(drafter, verifier):
     )
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("greedy", [False, True], ids=["sampled", "greedy drafter"])
 @pytest.mark.parametrize(
     ("p", "q"),
@@ -270,7 +270,7 @@ def test_laws_that_trip_others(p, q, greedy, verifier):
         assert all(p[x] > 0 for y in found for x in y)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_crossing_the_draft_context_then_the_targets(verifier):
     model = target(2, context=9)
     for context in (3, 6, 7):
@@ -288,7 +288,7 @@ def test_processors_see_the_history_of_their_position():
 
     common = {"prompt": PROMPT, "max_tokens": 4, "processors": [no_repeat]}
     model = target(3)
-    for verifier in VERIFIERS:
+    for verifier in CHAIN_VERIFIERS:
         found = exact_law(
             model, ModelDrafter(draft_model(3)), verifier=verifier, num_draft=2, **common
         )

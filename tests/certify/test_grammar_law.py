@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("llguidance")
 
 import forerun.decode
-from certify.tables import COSTS, table
+from certify.tables import CHAIN_VERIFIERS, COSTS, table
 from engine.fakes import Guessing
 from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
@@ -105,13 +105,13 @@ def check(name, drafter, verifier, num_draft, **options):
     return found
 
 
-@pytest.mark.parametrize("verifier", [*VERIFIERS, "auto"])
+@pytest.mark.parametrize("verifier", [*CHAIN_VERIFIERS, "auto"])
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_all_drafters_and_verifiers(drafter, verifier):
     check("loop", drafter, verifier, 2)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", ["model", "heedless model", "prediction"])
 @pytest.mark.parametrize("name", [name for name in LANGUAGES if name != "any"])
 def test_all_languages(name, drafter, verifier):
@@ -123,7 +123,7 @@ def test_all_languages(name, drafter, verifier):
     assert texts or name in ("nested", "exact")
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("num_draft", [1, 2, 3])
 @pytest.mark.parametrize("name", ["exact", "finite"])
 def test_forced_tokens_before_those_of_another(name, num_draft, verifier):
@@ -132,19 +132,19 @@ def test_forced_tokens_before_those_of_another(name, num_draft, verifier):
     check(name, nothing, verifier, num_draft, horizon=4)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("num_draft", [1, 3, 4])
 def test_draft_lengths(num_draft, verifier):
     check("list", "model", verifier, num_draft, horizon=4)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", ["model", "suffix+model"])
 def test_draft_lengths_by_cost(drafter, verifier):
     check("finite", drafter, verifier, "auto", horizon=4, costs=COSTS)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_in_company_with_other_grammars(verifier):
     company = [
         (PROMPT[:2], {"max_tokens": 2, "grammar": Grammar.regex("c(a|b)"), "num_draft": 2}),
@@ -170,7 +170,7 @@ CONTROLS = {
 }
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("control", CONTROLS)
 @pytest.mark.parametrize("drafter", ["model", "prediction"])
 def test_with_all_else_that_shapes_a_law(drafter, control, verifier):
@@ -179,7 +179,7 @@ def test_with_all_else_that_shapes_a_law(drafter, control, verifier):
     assert total_variation(found, expected) > FAR
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_min_tokens_gives_way_to_a_text_that_can_only_end(verifier):
     """ "abc" of "abc|a|bca" cannot go on; "a" can, so that there the end is held back."""
     found, plain, _ = laws("finite", "model", verifier, 2, min_tokens=3)
@@ -231,13 +231,13 @@ def caught(drafter, verifier, **options):
     return total_variation(found, expected) > FAR
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", ["model", "heedless model", "prediction"])
 def test_the_right_code_is_not_caught(drafter, verifier):
     assert not caught(drafter, verifier)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", ["model", "heedless model", "prediction"])
 def test_the_mask_of_the_position_before(drafter, verifier, monkeypatch):
     allowed = Matcher.allowed
@@ -245,7 +245,7 @@ def test_the_mask_of_the_position_before(drafter, verifier, monkeypatch):
     assert caught(drafter, verifier)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_an_end_token_that_is_always_allowed(verifier, monkeypatch):
     mask = Matcher._mask
 
@@ -258,7 +258,7 @@ def test_an_end_token_that_is_always_allowed(verifier, monkeypatch):
     assert caught("model", verifier)
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_forced_tokens_that_are_not_verified(verifier, monkeypatch):
     """Of a model's drafts only those that the grammar forces are point masses."""
     kind = VERIFIERS[verifier]

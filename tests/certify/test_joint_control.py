@@ -8,11 +8,10 @@ import pickle
 import pytest
 
 import forerun.decode
-from certify.tables import PROMPT, draft_model, drafters, target
+from certify.tables import CHAIN_VERIFIERS, PROMPT, draft_model, drafters, target
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import ModelDrafter
 from forerun.pace import Costs
-from forerun.verifiers import VERIFIERS
 
 EXACT, FAR = 1e-12, 1e-3
 COSTS = {
@@ -40,7 +39,7 @@ def distance(verifier, drafter, costs, *, company=OTHERS, horizon=4, **options):
     return total_variation(found, plain_law(model, **common))
 
 
-@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 @pytest.mark.parametrize("drafter", ["model", "suffix", "suffix+model"])
 @pytest.mark.parametrize("costs", COSTS)
 def test_in_company(costs, drafter, verifier):

@@ -28,10 +28,18 @@ class Lenient(RejectionVerifier):
         return super().verify(proposal, p, Draws())
 
 
+PAIRS = {
+    (drafter, verifier)
+    for drafter in suite.VARIANTS
+    for verifier in VERIFIERS
+    if not drafter.endswith("tree") or verifier not in ("rejection", "block")
+}
+
+
 def test_every_drafter_and_verifier_is_in_the_suite():
     assert set(suite.VARIANTS) == {*DRAFTERS, "suffix+model"}
     pairs = {(case.drafter, case.verifier) for case in suite.cases()}
-    assert pairs == {(drafter, verifier) for drafter in suite.VARIANTS for verifier in VERIFIERS}
+    assert pairs == PAIRS
     for pair in pairs:
         of_pair = [case for case in suite.cases() if (case.drafter, case.verifier) == pair]
         assert {case.control for case in of_pair} == set(suite.controls(2))
@@ -56,7 +64,7 @@ def test_all_of_it_as_json(cli):
     found = json.loads(result.out)
     assert found["exact"] is True
     assert found["tolerance"] == 1e-12
-    assert len(found["pairs"]) == len(suite.VARIANTS) * len(VERIFIERS)
+    assert len(found["pairs"]) == len(PAIRS)
     assert all(pair["exact"] and pair["total_variation"] < 1e-12 for pair in found["pairs"])
     assert sum(pair["cases"] for pair in found["pairs"]) == len(suite.cases())
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from forerun.drafters import (
     Drafter,
+    GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
+    SampledTreeDrafter,
     SuffixDrafter,
 )
 
@@ -86,3 +89,38 @@ class TestLookupAndModel(DrafterContract):
 
     def make(self) -> Drafter:
         return HybridDrafter([NgramDrafter(shortest=2), ModelDrafter(tabular(2))])
+
+
+class TestTree(DrafterContract):
+    chain = False
+
+    def make(self) -> Drafter:
+        return LikeliestTreeDrafter(tabular(2), depth=3)
+
+
+class TestSampledTree(DrafterContract):
+    deterministic, chain = False, False
+
+    def make(self) -> Drafter:
+        return SampledTreeDrafter(tabular(2))
+
+
+class TestWideSampledTree(DrafterContract):
+    deterministic, chain = False, False
+
+    def make(self) -> Drafter:
+        return SampledTreeDrafter(tabular(2, context=16), shape=(3, 2))
+
+
+class TestGreedyPlusOneTree(DrafterContract):
+    deterministic, chain = False, False
+
+    def make(self) -> Drafter:
+        return GreedyPlusOneTreeDrafter(tabular(2), shape=(2, 2))
+
+
+class TestTreeThatIsAChain(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return SampledTreeDrafter(tabular(2), shape=(1, 1, 1, 1, 1))

@@ -6,10 +6,13 @@ import pytest
 
 from forerun.drafters import (
     DRAFTERS,
+    GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
+    SampledTreeDrafter,
     SuffixDrafter,
     drafter,
     names,
@@ -18,9 +21,14 @@ from forerun.errors import OptionError, UnknownNameError
 
 from .contract import tabular
 
+TREES = (LikeliestTreeDrafter, SampledTreeDrafter, GreedyPlusOneTreeDrafter)
+
 
 def test_names() -> None:
-    assert list(DRAFTERS) == ["none", "model", "ngram", "suffix", "prediction"]
+    assert list(DRAFTERS) == [
+        "none", "model", "ngram", "suffix", "prediction",
+        "tree", "sampled-tree", "greedy-plus-one-tree",
+    ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)
     assert isinstance(drafter("suffix", memory_bytes=1000), SuffixDrafter)
     assert isinstance(drafter("model", model=tabular()), ModelDrafter)
@@ -29,6 +37,7 @@ def test_names() -> None:
 
 def test_every_drafter_carries_its_name() -> None:
     made = [NgramDrafter(), SuffixDrafter(), PredictionDrafter([]), ModelDrafter(tabular())]
+    made += [kind(tabular()) for kind in TREES]
     assert all(DRAFTERS[one.name] is type(one) for one in made)
 
 

@@ -151,7 +151,8 @@ def test_unknown_keywords(engine, options, message):
 def test_unknown_verifiers(engine):
     message = "unknown verifier 'rejecton'; did you mean 'rejection'? Known: "
     refused(engine, UnknownNameError, message, verifier="rejecton")
-    with pytest.raises(UnknownNameError, match="Known: auto, block, coupled, rejection"):
+    known = "auto, block, coupled, greedy_plus_one, recursive, rejection, traversal"
+    with pytest.raises(UnknownNameError, match=f"Known: {known}"):
         Engine(target(), verifier="zzz")
 
 
@@ -239,12 +240,22 @@ def test_drafters_of_trees():
     with pytest.raises(CapabilityError, match="tabular reads no trees, guessing drafts them"):
         Engine(chains, bushy)
     for name in ("rejection", "block"):
-        message = f"verifier '{name}' cannot judge what 'guessing' proposes .*these can: coupled"
+        message = f"verifier '{name}' cannot judge what 'guessing' proposes, trees drawn without "
+        message += "replacement; .*these can: coupled, recursive, greedy_plus_one, traversal"
         with pytest.raises(CapabilityError, match=message):
             Engine(target(), bushy, verifier=name)
         with pytest.raises(CapabilityError, match=message):
             Engine(target(), bushy).generate([0], verifier=name)
-    assert Engine(target(), bushy).generate([0], **SOON).verifier == "coupled"
+    for drawn, judge in (
+        (Drawn.WITHOUT_REPLACEMENT, "traversal"),
+        (Drawn.GREEDY_PLUS_ONE, "greedy_plus_one"),
+        (Drawn.DETERMINISTIC, "coupled"),
+    ):
+        bushy.traits = DrafterTraits(drawn=drawn, laws=True, chain=False)
+        assert Engine(target(), bushy).generate([0], max_tokens=2).verifier == judge
+        for settled in ({"seed": 1}, {"temperature": 0}):
+            done = Engine(target(), bushy).generate([0], max_tokens=2, **settled)
+            assert done.verifier == "coupled"
 
 
 def test_load():

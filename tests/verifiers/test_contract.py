@@ -291,9 +291,10 @@ def test_what_it_judges(name):
     judges = verifier(name).judges
     assert judges(Drawn.SAMPLED, True)
     assert judges(Drawn.DETERMINISTIC, True)
+    trees = name not in ("rejection", "block")
     for drawn in Drawn:
-        assert judges(drawn, False) == (name == "coupled")
-    assert judges(Drawn.WITHOUT_REPLACEMENT, True) == (name == "coupled")
+        assert judges(drawn, False) == trees
+    assert judges(Drawn.WITHOUT_REPLACEMENT, True) == trees
 
 
 def test_a_tree_is_walked_by_the_targets_own_tokens(name):
@@ -310,6 +311,25 @@ def test_a_tree_is_walked_by_the_targets_own_tokens(name):
     outcome = verdict(name, proposal, p)
     assert (outcome.path, outcome.token, outcome.kind) == ((1,), 4, "residual")
     assert outcome.acceptance == (0, 1, None, 0, 0, None)
+
+
+def test_a_tree_is_judged_without_what_cannot_be_accepted(name):
+    """Laws below a token of p = 0 may not exist: nobody asks for them."""
+    if not verifier(name).judges(Drawn.DETERMINISTIC, False):
+        pytest.skip("judges no trees")
+
+    class Some(list):
+        def __getitem__(self, i):
+            assert i != 1
+            return super().__getitem__(i)
+
+    q = np.full(V, 1 / V)
+    proposal = Proposal(
+        tree=TokenTree((0, 1, 2), (-1, -1, 0)), q=(q, q, q), drawn=Drawn.WITHOUT_REPLACEMENT
+    )
+    p = Some([np.array([0, 0.5, 0.5, 0, 0])] + [np.eye(V)[3]] * 3)
+    for seed in range(20):
+        assert 0 not in verdict(name, proposal, p, seed).path
 
 
 @settings(max_examples=200, deadline=None)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forerun.drafters import DRAFTERS
+from forerun.drafters import DRAFTERS, with_model
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.load import BACKENDS
 
@@ -53,7 +53,7 @@ def _own(backend: str) -> Engine:
         name=backend,
         what=f"forerun, {backend} backend",
         modes=(PLAIN, *drafters),
-        draft_modes=frozenset({"model"}),
+        draft_modes=frozenset(with_model(drafters)),
         worker="forerun_engine.py",
         settings={"backend": backend},
     )

@@ -21,10 +21,13 @@ import numpy as np
 from forerun.certify.enumerate import exact_law, plain_law, total_variation
 from forerun.drafters import (
     Drafter,
+    GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
+    SampledTreeDrafter,
     SuffixDrafter,
 )
 from forerun.drafters.base import parts
@@ -40,6 +43,9 @@ EXACT = 1e-12
 PROMPT = (0, 1, 1, 0, 1)  # repeats itself, so that lookup drafters find something
 COMPANY = (((1, 0, 0), {"max_tokens": 2, "num_draft": 1, "temperature": 1.3}),)
 HORIZON = 4
+TWIG = (-1, -1, 0)  # two children, and one below the first
+
+CHAIN_VERIFIERS = ("rejection", "block", "coupled")
 
 COSTS = Costs(
     target=tuple(1 + 0.1 * i for i in range(16)),
@@ -211,6 +217,13 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
             [SuffixDrafter(), ModelDrafter(draft_model(vocabulary))]
         )
     },
+    "tree": {"": lambda vocabulary: LikeliestTreeDrafter(draft_model(vocabulary))},
+    "sampled-tree": {
+        "": lambda vocabulary: SampledTreeDrafter(draft_model(vocabulary), shape=TWIG)
+    },
+    "greedy-plus-one-tree": {
+        "": lambda vocabulary: GreedyPlusOneTreeDrafter(draft_model(vocabulary), shape=TWIG)
+    },
 }
 """By name, as on the command line: drafters for a vocabulary of that size."""
 
@@ -218,7 +231,11 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
 def _of_pair(name: str, variant: str, judge: str) -> Sequence[Case]:
     common: dict[str, Any] = {"drafter": name, "variant": variant, "verifier": judge}
     small = [Case(**common, control=name, vocabulary=2, num_draft=3) for name in controls(2)]
-    large = [Case(**common, control=name, vocabulary=3, num_draft=2) for name in controls(3)]
+    crossed = (judge in CHAIN_VERIFIERS) != name.endswith("tree")
+    large = [
+        Case(**common, control=name, vocabulary=3, num_draft=2)
+        for name in (controls(3) if crossed else ())
+    ]
     company = [
         Case(**common, control=name, vocabulary=2, num_draft=2, company=True)
         for name in ("plain", "temperature", "end token")

@@ -24,7 +24,7 @@ from forerun.cli.values import (
     whole,
     whole_or_auto,
 )
-from forerun.drafters import names
+from forerun.drafters import names, with_model
 from forerun.engine.choices import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.cores import usable_cores
@@ -83,7 +83,8 @@ class Settings:
     drafter: Annotated[str | None, _option(
         DRAFTING, "--drafter", metavar="NAME",
         help="Who guesses ahead: none, model, ngram, suffix or prediction; or several joined by +, "
-        "such as suffix+model, of which each round uses the one that promises most. "
+        "such as suffix+model, of which each round uses the one that promises most; or a draft "
+        "model's trees: tree, sampled-tree, greedy-plus-one-tree. "
         "\\[default: suffix; model with --draft-model, prediction with --prediction-file]",
     )] = None
     draft_model: Annotated[str | None, _option(
@@ -101,8 +102,9 @@ class Settings:
     )] = AUTO
     verifier: Annotated[str, _option(
         DRAFTING, "--verifier", metavar="NAME",
-        help="How guesses are judged: auto, rejection, block or coupled. auto takes coupled for "
-        "greedy and seeded text, which then is the same with any drafter.",
+        help="How guesses are judged: auto, rejection, block or coupled; trees by coupled, "
+        "traversal, recursive or greedy_plus_one. auto takes coupled for greedy and seeded text, "
+        "which then is the same with any drafter.",
     )] = AUTO
 
     temperature: Annotated[float | None, _option(
@@ -190,16 +192,16 @@ class Settings:
         if self.verifier not in (AUTO, *VERIFIERS):
             raise UnknownNameError.of("verifier", self.verifier, [AUTO, *VERIFIERS])
         drafters = names(self.drafter_name)
-        for option, value, goes_with in (
-            ("--draft-model", self.draft_model, "model"),
-            ("--prediction-file", self.prediction_file, "prediction"),
+        for option, value, goes_with, there in (
+            ("--draft-model", self.draft_model, "model", bool(with_model(drafters))),
+            ("--prediction-file", self.prediction_file, "prediction", "prediction" in drafters),
         ):
-            if value is not None and goes_with not in drafters:
+            if value is not None and not there:
                 raise OptionError(
                     f"{option} goes with --drafter {goes_with}, not with --drafter "
                     f"{self.drafter_name}"
                 )
-            if value is None and goes_with in drafters:
+            if value is None and there:
                 raise OptionError(f"--drafter {self.drafter_name} needs {option}")
         SamplingParams.of(self.sampling())
         self.loading()

@@ -14,7 +14,7 @@ from forerun.cli.report import drafting, summary
 from forerun.cli.screen import Screen
 from forerun.cli.trace_file import TraceFile
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import names
+from forerun.drafters import names, with_model
 from forerun.drafters.base import Drafter
 from forerun.engine import Completion, Engine
 from forerun.engine.choices import AUTO
@@ -134,7 +134,7 @@ class Session:
 
     def _drafter(self, predicted: str | None, prefix_memory: int) -> Drafter | None:
         wanted, options = names(self.settings.drafter_name), dict[str, Any]()
-        if "model" in wanted:
+        if with_model(wanted):
             assert self.settings.draft_model is not None
             options["model"] = self._load(self.settings.draft_model)
             options["prefix_memory"] = prefix_memory

@@ -12,6 +12,11 @@ from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
 from forerun.drafters.prediction import PredictionDrafter
 from forerun.drafters.suffix import SuffixDrafter
+from forerun.drafters.tree import (
+    GreedyPlusOneTreeDrafter,
+    LikeliestTreeDrafter,
+    SampledTreeDrafter,
+)
 from forerun.errors import OptionError, UnknownNameError
 
 DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
@@ -20,10 +25,19 @@ DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "ngram": NgramDrafter,
     "suffix": SuffixDrafter,
     "prediction": PredictionDrafter,
+    "tree": LikeliestTreeDrafter,
+    "sampled-tree": SampledTreeDrafter,
+    "greedy-plus-one-tree": GreedyPlusOneTreeDrafter,
 }
 
 NEEDS = {
     "model": ("model", "a draft model: ModelDrafter(model), or --draft-model"),
+    "tree": ("model", "a draft model: LikeliestTreeDrafter(model), or --draft-model"),
+    "sampled-tree": ("model", "a draft model: SampledTreeDrafter(model), or --draft-model"),
+    "greedy-plus-one-tree": (
+        "model",
+        "a draft model: GreedyPlusOneTreeDrafter(model), or --draft-model",
+    ),
     "prediction": ("tokens", "the predicted text: PredictionDrafter(tokens)"),
 }
 """Drafters that cannot be made from their name alone: the argument, and how to give it."""
@@ -71,6 +85,11 @@ def names(spec: str) -> list[str]:
     return found
 
 
+def with_model(found: Sequence[str]) -> list[str]:
+    """Those of the names that need a draft model."""
+    return [name for name in found if NEEDS.get(name, ("",))[0] == "model"]
+
+
 def _several(found: Sequence[str], options: Mapping[str, Any]) -> Drafter:
     """Each of them, with those of the options that it takes."""
     left, made = dict(options), list[Drafter]()
@@ -89,11 +108,14 @@ __all__ = [
     "DraftRequest",
     "Drafter",
     "DrafterTraits",
+    "GreedyPlusOneTreeDrafter",
     "HybridDrafter",
+    "LikeliestTreeDrafter",
     "ModelDrafter",
     "NgramDrafter",
     "Outlook",
     "PredictionDrafter",
+    "SampledTreeDrafter",
     "SuffixDrafter",
     "drafter",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from forerun.control import AdaptiveControl, Control, FixedControl
-from forerun.drafters.base import Drafter
+from forerun.drafters.base import Drafter, DrafterTraits
 from forerun.drafters.grammar import GrammarDrafter
 from forerun.drafters.hybrid import joint_traits
 from forerun.drafters.per_request import PerRequestDrafter
@@ -82,20 +82,21 @@ def check_verifier(name: str, drafters: Mapping[str, Drafter]) -> None:
     """Refuse a verifier that cannot judge the drafters' proposals, naming those that can."""
     if name == AUTO:
         return
-    chosen = verifier(name)
     made = [part.traits for part in drafters.values()]
-
-    def fits(one: Verifier) -> bool:
-        return all(one.judges(traits.drawn, traits.chain) for traits in made)
-
-    if fits(chosen):
+    if fits(verifier(name), made):
         return
-    fit = [n for n in VERIFIERS if fits(verifier(n))]
-    drawn = joint_traits(drafters.values()).drawn.value
+    wrong = next(part for part in drafters.values() if not fits(verifier(name), [part.traits]))
+    shape = "chains" if wrong.traits.chain else "trees"
     raise CapabilityError(
-        f"verifier {name!r} cannot judge what {'+'.join(drafters)!r} proposes "
-        f"({drawn}); these can: {', '.join(fit)}"
+        f"verifier {name!r} cannot judge what {wrong.name!r} proposes, {shape} drawn "
+        f"{wrong.traits.drawn.value}; for {'+'.join(drafters)!r} these can: "
+        f"{', '.join(n for n in VERIFIERS if fits(verifier(n), made))}"
     )
+
+
+def fits(one: Verifier, made: Iterable[DrafterTraits]) -> bool:
+    """Whether its proof covers all that drafters of these traits propose."""
+    return all(one.judges(traits.drawn, traits.chain) for traits in made)
 
 
 def check_prediction(chosen: Verifier, params: SamplingParams) -> None:
@@ -115,15 +116,24 @@ def check_prediction(chosen: Verifier, params: SamplingParams) -> None:
 
 def choose_verifier(name: str, params: SamplingParams, drafters: Mapping[str, Drafter]) -> Verifier:
     """Resolve `auto`: `coupled` for greedy and for seeded requests, whose text must not depend on
-    timing, batch or γ; else `block` for chains with full laws, `rejection` for other chains."""
+    timing, batch or γ. Else, of chains, `block` where all carry their laws, `rejection` where not;
+    of trees, what goes with how they were drawn: `greedy_plus_one`, `traversal`, or `coupled` where
+    they are functions of the prefix."""
     if name != AUTO:
         return verifier(name)
     if params.temperature == 0 or params.seed is not None:
         return verifier("coupled")
+    made = [part.traits for part in drafters.values()]
     traits = joint_traits(drafters.values())
-    if not traits.chain:
+    if traits.chain:
+        sampled = traits.laws and traits.drawn is Drawn.SAMPLED
+        return verifier("block" if sampled else "rejection")
+    if all(one.drawn is Drawn.DETERMINISTIC for one in made):
         return verifier("coupled")
-    return verifier("block" if traits.laws and traits.drawn is Drawn.SAMPLED else "rejection")
+    if any(one.drawn is Drawn.GREEDY_PLUS_ONE for one in made):
+        own = verifier("greedy_plus_one")
+        return own if fits(own, made) else verifier("traversal")
+    return verifier("traversal")
 
 
 def steady(chosen: Verifier, params: SamplingParams) -> bool:

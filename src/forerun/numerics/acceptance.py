@@ -31,9 +31,9 @@ def draft_mass(q: Any, token: int) -> float:
     return 1.0 if q is None else mass(q, token)
 
 
-def acceptance(p: Any, q: Any, token: int) -> float:
-    """min(1, p/q) for a token drawn from q; 0 where p is 0, whatever q is."""
-    target, draft = mass(p, token), draft_mass(q, token)
+def acceptance(p: Any, q: Any, token: int, scale: float = 1.0) -> float:
+    """min(1, scale·p/q) for a token drawn from q; 0 where p is 0, whatever q is."""
+    target, draft = scale * mass(p, token), draft_mass(q, token)
     return target / draft if target < draft else float(target > 0)
 
 
@@ -69,6 +69,12 @@ def excess(p: Any, q: Any, token: int, scale: float) -> float:
             scale * mass(p, token) - 1.0, 0.0
         )
     return float(xp.sum(xp.clip(scale * p - _beside(q, p, xp), min=0), dtype=xp.float64))
+
+
+def carried(z: float, scale: float) -> float:
+    """Z / (Z + 1 − scale): what is left of a path's acceptance, `scale`, once what followed it was
+    let go, Z being the mass that the draft left out. 0 where Z is 0."""
+    return z / (z + (1 - scale)) if z > 0 else 0.0  # so grouped, it cannot divide by 0
 
 
 def total_variation(p: Any, q: Any) -> float:

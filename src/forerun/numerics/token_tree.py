@@ -93,6 +93,7 @@ class Drawn(Enum):
 
     SAMPLED = "sampled"  # each node drawn from its q by fresh noise, or by the target's races
     WITHOUT_REPLACEMENT = "without replacement"  # siblings drawn from q, one after another
+    GREEDY_PLUS_ONE = "greedy plus one"  # q's likeliest tokens, then one drawn from q without them
     DETERMINISTIC = "deterministic"  # a function of the prefix alone: q is a point mass
 
 
@@ -100,7 +101,9 @@ class Drawn(Enum):
 class Proposal:
     """What a drafter hands to the round: a tree, and for each node the law its token came from.
 
-    `q[i]` is the law [V] that node i's token was really sampled from, or None for a point mass.
+    `q[i]` is the law [V] that node i's token was really sampled from, or None for a point mass. Of
+    siblings drawn one after another that is the law given those before it: drawn without
+    replacement, q without their tokens, renormalised.
     """
 
     tree: TokenTree = TokenTree()

@@ -8,12 +8,18 @@ from forerun.errors import OptionError, UnknownNameError
 from forerun.verifiers.base import Verdict, Verifier
 from forerun.verifiers.block import BlockVerifier
 from forerun.verifiers.coupled import CoupledVerifier
+from forerun.verifiers.greedy_plus_one import GreedyPlusOneVerifier
+from forerun.verifiers.recursive import RecursiveVerifier
 from forerun.verifiers.rejection import RejectionVerifier
+from forerun.verifiers.traversal import TraversalVerifier
 
 VERIFIERS: dict[str, Callable[[], Verifier]] = {
     "rejection": RejectionVerifier,
     "block": BlockVerifier,
     "coupled": CoupledVerifier,
+    "recursive": RecursiveVerifier,
+    "greedy_plus_one": GreedyPlusOneVerifier,
+    "traversal": TraversalVerifier,
 }
 
 
@@ -32,7 +38,10 @@ __all__ = [
     "VERIFIERS",
     "BlockVerifier",
     "CoupledVerifier",
+    "GreedyPlusOneVerifier",
+    "RecursiveVerifier",
     "RejectionVerifier",
+    "TraversalVerifier",
     "Verdict",
     "Verifier",
     "verifier",

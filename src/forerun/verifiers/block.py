@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from forerun.numerics.acceptance import draft_mass, excess, mass, residual
+from forerun.numerics.acceptance import carried, draft_mass, excess, mass, residual
 from forerun.numerics.randomness import Draws, Purpose
 from forerun.numerics.token_tree import Drawn, Proposal
 from forerun.verifiers.base import Verdict
@@ -39,7 +39,7 @@ class BlockVerifier:
         for i, x in enumerate(tokens, start=1):
             log_p = min(log_p + _log_ratio(mass(p[i - 1], x), draft_mass(q[i - 1], x)), 0.0)
             P = math.exp(log_p)
-            h = P if i == count else _chance(excess(p[i], q[i], tokens[i], P), P)
+            h = P if i == count else carried(excess(p[i], q[i], tokens[i], P), P)
             judged.append(h)
             if draws.accept(h, (i - 1, Purpose.ACCEPT)):
                 accepted, kept = i, P
@@ -56,7 +56,3 @@ class BlockVerifier:
 
 def _log_ratio(target: float, draft: float) -> float:
     return math.log(target) - math.log(draft) if target > 0 and draft > 0 else -math.inf
-
-
-def _chance(z: float, P: float) -> float:
-    return z / (z + (1 - P)) if z > 0 else 0.0  # so grouped, it cannot divide by 0

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from forerun.api import load
+from forerun.drafters import with_model
 from forerun.engine import Engine as Decoder
 from forerun.models.base import Model, Step
 from forerun.models.load import load_model
@@ -136,7 +137,7 @@ class Engine:
             settings: dict[str, Any] = dict(self._cache)
             if num_draft is not None:
                 settings["num_draft"] = num_draft
-            if "model" in mode.split("+"):
+            if with_model(mode.split("+")):
                 settings["draft_model"] = self.draft
             if mode != "plain":
                 settings["drafter"] = mode
