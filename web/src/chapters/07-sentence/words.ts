@@ -8,7 +8,7 @@ const passes = (n: string): string => (n === "1" ? "1 pass" : `${n} passes`);
 
 export const en = {
   title: "A sentence",
-  lead: "Four drafted words, one pass of the target, and up to five words for it. Step through a round, forwards and back, in the five ways that forerun knows or will know.",
+  lead: "Four drafted words, one pass of the target, and up to five words for it. Step through a round, forwards and back, in five ways that forerun knows.",
   tabs: { greedy: "Greedy", sampled: "Sampled", block: "Whole block", tree: "Tree", coupled: "The same luck twice" },
   ways: "Way of judging",
   about: {
@@ -94,7 +94,7 @@ export type Words = Shape<typeof en>;
 
 export const zh: Words = {
   title: "一句话",
-  lead: "草稿写四个词，目标模型跑一趟，最多得到五个词。把一轮一步一步走一遍，可进可退；forerun 会的和将会的五种判法都在这里。",
+  lead: "草稿写四个词，目标模型跑一趟，最多得到五个词。把一轮一步一步走一遍，可进可退；forerun 会的五种判法都在这里。",
   tabs: { greedy: "贪心", sampled: "采样", block: "整块", tree: "树", coupled: "同一份运气" },
   ways: "判法",
   about: {

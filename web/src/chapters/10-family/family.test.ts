@@ -41,11 +41,11 @@ describe("the family", () => {
   it("claims of forerun what it has", () => {
     const known = [
       ...source("verifiers/__init__.py").matchAll(/^ {4}"(\w+)": \w+Verifier,$/gm),
-      ...source("drafters/__init__.py").matchAll(/"(model|ngram|suffix|prediction)"/g),
+      ...source("drafters/__init__.py").matchAll(/"(model|tree|ngram|suffix|prediction)"/g),
     ].map((found) => found[1]);
     const claimed = members.flatMap((m) => has(m) ?? []);
     for (const name of claimed) expect(known).toContain(name);
-    for (const name of ["rejection", "block", "coupled", "model", "ngram", "suffix", "prediction"]) {
+    for (const name of ["rejection", "block", "coupled", "recursive", "greedy_plus_one", "traversal", "model", "tree", "ngram", "suffix", "prediction"]) {
       expect(claimed).toContain(name);
     }
   });

@@ -4,8 +4,8 @@
  * `year` is that of the first public version. `lossless` is what the paper proves or claims of the
  * method as published: 'yes' (the target's law at any temperature), 'greedy' (the target's greedy
  * text), 'choice' (one of its criteria keeps the law, the one it recommends for sampling does not),
- * 'no'. `forerun` names what forerun calls it; what is in `building` is not there yet. Sentences are in words.ts,
- * by id, in both languages. `from` draws the lines.
+ * 'no'. `forerun` names what forerun calls it. Sentences are in words.ts, by id, in both languages.
+ * `from` draws the lines.
  */
 
 export type Lossless = "yes" | "greedy" | "choice" | "no";
@@ -20,11 +20,18 @@ export type Branch =
   | "judging"
   | "overlap";
 
-type Name = "rejection" | "block" | "coupled" | "model" | "ngram" | "suffix" | "prediction";
-
-/** What is being built, by the names it will have; move them to `Name` once they are there. */
-export const building = ["trees", "recursive", "greedy_plus_one", "traversal"] as const;
-type Building = (typeof building)[number];
+type Name =
+  | "rejection"
+  | "block"
+  | "coupled"
+  | "recursive"
+  | "greedy_plus_one"
+  | "traversal"
+  | "model"
+  | "tree"
+  | "ngram"
+  | "suffix"
+  | "prediction";
 
 interface Entry {
   id: string;
@@ -35,7 +42,7 @@ interface Entry {
   link?: string; // where there is no paper
   branch: Branch;
   lossless: Lossless;
-  forerun?: Name | Building;
+  forerun?: Name;
   from?: readonly string[];
 }
 
@@ -91,9 +98,9 @@ export const family = [
   { id: "dflash", name: "DFlash", year: 2026, authors: "Chen, Liang, Liu", arxiv: "2602.06036", branch: "parallel", lossless: "yes", from: ["specdiff", "eagle3"] },
   { id: "dspark", name: "DSpark", year: 2026, authors: "Cheng et al.", arxiv: "2607.05147", branch: "parallel", lossless: "yes", from: ["dflash"] },
 
-  { id: "specinfer", name: "SpecInfer", year: 2023, authors: "Miao et al.", arxiv: "2305.09781", branch: "trees", lossless: "yes", forerun: "trees", from: ["leviathan"] },
+  { id: "specinfer", name: "SpecInfer", year: 2023, authors: "Miao et al.", arxiv: "2305.09781", branch: "trees", lossless: "yes", forerun: "tree", from: ["leviathan"] },
   { id: "spectr", name: "SpecTr", year: 2023, authors: "Sun et al.", arxiv: "2310.15141", branch: "trees", lossless: "yes", from: ["leviathan"] },
-  { id: "sequoia", name: "Sequoia", year: 2024, authors: "Chen et al.", arxiv: "2402.12374", branch: "trees", lossless: "yes", forerun: "trees", from: ["specinfer"] },
+  { id: "sequoia", name: "Sequoia", year: 2024, authors: "Chen et al.", arxiv: "2402.12374", branch: "trees", lossless: "yes", forerun: "tree", from: ["specinfer"] },
   { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: "recursive", from: ["specinfer"] },
   { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: "greedy_plus_one", from: ["spectr"] },
   { id: "traversal", name: "Traversal Verification", year: 2025, authors: "Weng et al.", arxiv: "2505.12398", branch: "trees", lossless: "yes", forerun: "traversal", from: ["rsd", "block"] },
@@ -119,12 +126,8 @@ export const members: readonly Member[] = family;
 
 export const link = (of: Member): string => of.link ?? `https://arxiv.org/abs/${of.arxiv}`;
 
-export const isBuilt = (name: Name | Building): name is Name => !building.some((b) => b === name);
-
 /** forerun's name of what it has of an entry. */
-export function has(of: Member): Name | null {
-  return of.forerun !== undefined && isBuilt(of.forerun) ? of.forerun : null;
-}
+export const has = (of: Member): Name | null => of.forerun ?? null;
 
 /** What an entry grew from, and what grew from it. */
 export function relatives(id: Id): { before: Member[]; after: Member[] } {

@@ -26,7 +26,6 @@ export const en = {
   before: "grew from",
   after: "led to",
   has: (name: string) => `yes: ${name}`,
-  building: "being built",
   hasNot: "no",
   more: "How to read “lossless”",
   notes: [
@@ -129,7 +128,6 @@ export const zh: Words = {
   before: "来自",
   after: "引出",
   has: (name) => `有：${name}`,
-  building: "正在做",
   hasNot: "没有",
   more: "这里的“无损”是什么意思",
   notes: [
