@@ -99,13 +99,17 @@ def after(laws, proposal):
     return [laws.p(proposal.tree.path_tokens(n)) for n in (ROOT, *range(len(proposal)))]
 
 
-def rounds(laws, shape, drawn, verifier, change=lambda proposal: proposal, children=None):
+def rounds(
+    laws, shape, drawn, verifier, change=lambda proposal: proposal, children=None, prepare=None
+):
     """(probability, proposal, verdict) of every outcome of a round."""
     tape, more = Tape(), True
     while more:
         tape.rewind()
         draws = EnumeratedDraws(tape)
         draws.begin_round(0, 0)
+        if prepare is not None:
+            prepare(draws)
         proposal = change(draft(laws, shape, drawn, draws, children))
         verdict = verifier.verify(proposal, after(laws, proposal), draws)
         yield tape.weight, proposal, verdict
