@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -63,3 +66,18 @@ def test_block_scale():
     p, q = np.array([0.6, 0.4]), np.array([0.2, 0.8])
     assert excess(p, q, 0, 0.5) == pytest.approx(0.1)
     assert residual(p, q, 0, 0.5).tolist() == [1, 0]
+
+
+def test_the_first_correction_imports_nothing():
+    """A whole batch would wait for it: what it needs of the array API takes 0.1 s to import."""
+    code = """
+import sys
+import numpy as np
+import forerun
+from forerun.numerics.acceptance import residual
+before = set(sys.modules)
+residual(np.array([0.5, 0.5]), np.array([0.9, 0.1]), 0)
+print(sorted(set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
