@@ -116,14 +116,15 @@ def test_what_pays_is_drafted_and_what_does_not_is_not():
 
 
 def test_it_is_the_default_and_can_be_said_by_request():
-    guess = follows(TEXT, 1)
-    engine = Engine(says(TEXT, 1), guess, costs=FLAT)
-    assert engine.num_draft == load(says(TEXT, 1), guess).num_draft == "auto"
-    default = drafted(engine.generate([0], max_tokens=40))
-    assert drafted(engine.generate([0], max_tokens=40, num_draft="auto")) == default
-    assert set(drafted(engine.generate([0], max_tokens=40, num_draft=2))[:-1]) == {2}
-    fixed = Engine(says(TEXT, 1), guess, num_draft=2, costs=FLAT)
-    assert drafted(fixed.generate([0], max_tokens=40, num_draft="auto")) == default
+    def engine(**options):  # a new one each time: what became of drafts is remembered
+        return Engine(says(TEXT, 1), follows(TEXT, 1), costs=FLAT, **options)
+
+    assert engine().num_draft == load(says(TEXT, 1), follows(TEXT, 1)).num_draft == "auto"
+    default = drafted(engine().generate([0], max_tokens=40))
+    assert max(default) > 5
+    assert drafted(engine().generate([0], max_tokens=40, num_draft="auto")) == default
+    assert set(drafted(engine().generate([0], max_tokens=40, num_draft=2))[:-1]) == {2}
+    assert drafted(engine(num_draft=2).generate([0], max_tokens=40, num_draft="auto")) == default
 
 
 def test_each_request_of_a_batch_decides_for_itself():
@@ -134,9 +135,8 @@ def test_each_request_of_a_batch_decides_for_itself():
     engine = Engine(says(TEXT, 1), Guessing(guess), costs=FLAT)
     good, bad = engine.generate_batch([[0], [1]], {"max_tokens": 50})
     assert good.tokens == bad.tokens == tuple(TEXT[:50])
-    assert drafted(good) == drafted(engine.generate([0], max_tokens=50))
-    assert drafted(bad) == drafted(engine.generate([1], max_tokens=50))
     assert sum(drafted(good)) > 40
+    assert max(drafted(bad)[6:]) <= 1  # rows cost nothing here
     assert len(bad.trace) == 50
 
 
