@@ -87,19 +87,46 @@ def own(wanted: Wanted) -> Case:
         "precision": wanted.options.get("precision", precision(wanted)),
     }
     engine = made(wanted)
-    reference, draft = references(models, engine.traits.temperature_last, wanted.cache)
+    laws = references(models, engine.traits.temperature_last, wanted.cache)
     if isinstance(engine, _Late):
-        engine = engine.made(reference)
-    asked = prompts(reference.model)
-    return Case(
+        engine = engine.made(laws[0])
+    return case(
+        wanted,
         name=f"{engine.name}, {wanted.model or wanted.reference}",
+        engine=engine,
+        laws=laws,
+        asked=prompts(laws[0].model),
+        models=models,
+        samples=4,
+        share=OWN_SHARE,
+    )
+
+
+def case(
+    wanted: Wanted,
+    *,
+    name: str,
+    engine: Engine,
+    laws: tuple[Reference, Reference | None],
+    asked: Sequence[tuple[int, ...]],
+    models: Mapping[str, Any],
+    samples: int = 8,
+    share: float = 1.0,
+) -> Case:
+    """A case with the settings that are wanted of those its reference and engine can tell.
+
+    laws  the target's, and the draft's where it is known
+    """
+    reference, draft = laws
+    return Case(
+        name=name,
         engine=engine,
         reference=reference,
         draft=draft,
         prompts=asked,
         settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
-        samples=4,
-        share=OWN_SHARE,
+        samples=samples,
+        share=share,
         models=models,
     )
 
@@ -127,17 +154,9 @@ def _of_entry(wanted: Wanted) -> Case:
         raise OptionError(f"{wanted.engine} needs a model: -m NAME or PATH")
     engine = _python(wanted)
     models = {"kind": "python", "entry": wanted.engine, "precision": engine.traits.precision}
-    reference, draft = references(models, engine.traits.temperature_last)
-    asked = prompts(reference.model)
-    return Case(
-        name=wanted.engine,
-        engine=engine,
-        reference=reference,
-        draft=draft,
-        prompts=asked,
-        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
-        models=models,
-    )
+    laws = references(models, engine.traits.temperature_last)
+    asked = prompts(laws[0].model)
+    return case(wanted, name=wanted.engine, engine=engine, laws=laws, asked=asked, models=models)
 
 
 def _numbers_alike(wanted: Wanted) -> bool:

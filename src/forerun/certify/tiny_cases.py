@@ -5,6 +5,7 @@ What this module does not know: the user's own models (`build.py`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,16 @@ from forerun.certify.build import (
     TRANSFORMERS,
     VLLM,
     Wanted,
+    case,
     kind,
     needs,
     precise,
     precision,
 )
 from forerun.certify.build import made as made_by
-from forerun.certify.plan import Case, chosen
+from forerun.certify.plan import Case
 from forerun.certify.prompts import random_prompts
 from forerun.certify.references import folders, references
-from forerun.certify.settings import matrix
 from forerun.certify.tiny import random_pair
 from forerun.drafters import DRAFTERS, Drafter
 from forerun.drafters import drafter as find_drafter
@@ -92,51 +93,43 @@ def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wan
         num_draft=4 if wanted.num_draft is None else wanted.num_draft,
         costs=TINY_COSTS,
     )
-    reference, draft = references(models, False)
-    asked = random_prompts(vocabulary, reference.model.eos, 4)
-    return Case(
+    laws = references(models, False)
+    return case(
+        wanted,
         name=f"{engine.name}, tiny, V = {vocabulary}",
         engine=engine,
-        reference=reference,
-        draft=draft,
-        prompts=asked,
-        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
-        samples=8,
+        laws=laws,
+        asked=random_prompts(vocabulary, laws[0].model.eos, 4),
         models=models,
     )
 
 
 def _tiny_folder(wanted: Wanted, seed: int, place: Path) -> Case:
     different = bool(wanted.options.get("different_vocabulary"))
+    drafted = not wanted.options.get("lookup")
     models = {
         "kind": "folders",
         "seed": seed,
         "vocabularies": different,
-        "draft": not different and not wanted.options.get("lookup"),
+        "draft": drafted and not different,
         "precision": precision(wanted),
         "dtype": precise(wanted.dtype),
         "threads": 1,  # more of them cost more than a tiny pass
     }
     made = folders(models, place)
-    drafted = not wanted.options.get("lookup")
-    small = Wanted(
-        **{
-            **vars(wanted),
-            "model": str(made.target),
-            "draft_model": str(made.draft) if drafted else None,
-            "threads": 1,
-        }
+    small = replace(
+        wanted,
+        model=str(made.target),
+        draft_model=str(made.draft) if drafted else None,
+        threads=1,
     )
     engine = made_by(small)
-    reference, draft = references(models, engine.traits.temperature_last, folder=place)
-    asked = random_prompts(made.vocabulary, frozenset({made.eos}), 4)
-    return Case(
+    return case(
+        wanted,
         name=f"{engine.name}, tiny, V = {made.vocabulary}",
         engine=engine,
-        reference=reference,
-        draft=draft,
-        prompts=asked,
-        settings=chosen(matrix(reference, asked, engine.traits), wanted.settings),
+        laws=references(models, engine.traits.temperature_last, folder=place),
+        asked=random_prompts(made.vocabulary, frozenset({made.eos}), 4),
         samples=4,
         models=models,
     )
