@@ -54,6 +54,67 @@ def test_a_body_that_does_not_come(serve):
         assert json.loads(found.read())["error"]["type"] == "timeout_error"
 
 
+def _trickles(sock, first=b""):
+    """Sends a header every now and then until the other side closes; what it answered."""
+    sock.sendall(first + b"GET /health HTTP/1.1\r\nhost: [::1]\r\n")
+    sock.settimeout(0.05)
+    end, answer = time.monotonic() + 20, b""
+    while time.monotonic() < end:
+        try:
+            sock.sendall(b"x-more: 1\r\n")
+            if (data := sock.recv(1 << 16)) == b"":
+                return answer
+            answer += data
+        except TimeoutError:
+            continue
+        except OSError:
+            return answer
+    raise AssertionError("it is still listened to")
+
+
+def test_headers_that_trickle_in(serve, caplog):
+    server = serve(Engine(lively_model(), None), body_timeout=0.3)
+    where = urlsplit(server.url)
+    with (
+        caplog.at_level(logging.WARNING, logger="forerun.server"),
+        socket.create_connection((where.hostname, where.port), timeout=20) as sock,
+    ):
+        assert _trickles(sock) == b""
+    assert any(r.message == "headers_late" for r in caplog.records)
+
+
+def test_headers_of_a_later_request_that_trickle_in(serve):
+    server = serve(Engine(lively_model(), None), body_timeout=0.3)
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port), timeout=20) as sock:
+        sock.sendall(b"GET /health HTTP/1.1\r\nhost: [::1]\r\n\r\n")
+        found = http.client.HTTPResponse(sock)
+        found.begin()
+        assert found.status == 200
+        found.read()
+        assert _trickles(sock) == b""
+
+
+def test_a_connection_that_says_nothing(serve):
+    server = serve(Engine(lively_model(), None), body_timeout=0.3)
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port), timeout=20) as sock:
+        assert sock.recv(1) == b""
+
+
+def test_answers_and_pauses_between_requests_may_take_longer(serve):
+    server = serve(Engine(writer("x" * 60, 1, seconds=0.01), None), body_timeout=0.3)
+    where = urlsplit(server.url)
+    talk = http.client.HTTPConnection(where.hostname, where.port, timeout=20)
+    for _ in range(2):
+        body = json.dumps({"prompt": [4], "max_tokens": 60})
+        talk.request("POST", "/v1/completions", body, {"content-type": "application/json"})
+        found = talk.getresponse()
+        assert len(json.loads(found.read())["choices"][0]["text"]) == 60
+        time.sleep(0.5)
+    talk.close()
+
+
 def test_an_answer_that_takes_too_long(serve):
     server = serve(Engine(writer("x" * 5000, 1, seconds=0.01), None), timeout=0.3)
     found = server.complete([4], max_tokens=5000)

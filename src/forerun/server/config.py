@@ -21,7 +21,7 @@ class ServerConfig:
     max_body: int = 4 * MIB  # bytes of a request's body
     max_bodies: int = 256 * MIB  # bytes of the bodies of all requests that are being answered
     max_tokenize: int = 256 * KIB  # letters of a text for /tokenize, ids for /detokenize
-    body_timeout: float = 30.0  # seconds for a body to arrive, and for a part of an answer to go
+    body_timeout: float = 30.0  # seconds for headers, a body, a part of an answer to get through
     timeout: float = 600.0  # seconds of a request, waiting included
     max_choices: int = 1024  # prompts times n of a request
     max_logprobs: int = 200_000  # tokens of all choices times 1 + the likeliest shown with each

@@ -21,6 +21,7 @@ from forerun.errors import OptionError
 from forerun.server.app import create_app, create_page
 from forerun.server.config import ServerConfig
 from forerun.server.hosts import LOOPBACK, loopback
+from forerun.server.patience import patient
 
 log = logging.getLogger("forerun.server")
 
@@ -51,6 +52,7 @@ class Server(uvicorn.Server):
                 app,
                 host=host,
                 port=port,
+                http=patient(config.body_timeout),
                 log_config=None,
                 access_log=False,
                 server_header=False,
