@@ -8,22 +8,18 @@ merged and their weights added; a turn itself is never shortened.
 
     law[y] = Σ over all ways the loop can write y          compare with  Π p(y_t | h, y_<t)
 
-No sampling, and no tolerance to tune: total variation below 1e-12 in float64, or it is wrong. A
-state is kept as its pickle; code (functions, classes, the models' `next_law`, processors) is
-shared, state is not.
+No sampling, and no tolerance to tune: total variation below 1e-12 in float64, or it is wrong. How a
+state is kept: `snapshot.py`.
 """
 
 from __future__ import annotations
 
-import functools
-import io
-import pickle
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from forerun.certify.snapshot import Shared
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import Drafter
 from forerun.drafters.per_request import PerRequestDrafter
@@ -31,15 +27,14 @@ from forerun.engine.choices import AUTO
 from forerun.engine.job import Job
 from forerun.engine.prompt import Prompt, prompt_ids
 from forerun.engine.prompt_pace import PromptPace
-from forerun.engine.request import Request, checked_grammar, checked_params, make_request
+from forerun.engine.request import checked_grammar, checked_params, make_request
 from forerun.engine.scheduler import Scheduler
-from forerun.errors import CapabilityError, KeyReuseError, OptionError
+from forerun.errors import KeyReuseError, OptionError
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import Key, Purpose, host
 from forerun.pace import Costs, Pace, checked_costs
-from forerun.sampling import SamplingParams
-from forerun.text.grammar import CompiledGrammar, Grammar
+from forerun.text.grammar import Grammar
 from forerun.trace import Round
 
 Law = dict[tuple[int, ...], float]
@@ -164,7 +159,7 @@ def exact_law(
     priced = Costs.measured(target, guesser) if costs is None else checked_costs(costs)
     if not priced.fixed:
         raise OptionError("exact_law needs fixed costs: seconds of a pass over 1, 2, … rows")
-    shared = _Shared()
+    shared = Shared()
     tape = Tape()
     target, guesser = shared.load(shared.dump((target, guesser), tape), tape)
     own = {"max_tokens": max_tokens, **sampling}
@@ -301,61 +296,3 @@ class _Loop:
         self.coming = [(turn, job) for turn, job in self.coming if turn > self.turn]
         self.turn += 1
         self.scheduler.turn()
-
-
-_SHARED = (
-    type,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    functools._lru_cache_wrapper,
-    SamplingParams,
-    Request,
-    Costs,
-    CompiledGrammar,
-)
-"""Code, and frozen values that may hold code; an object that can be called may have a state."""
-
-
-class _Shared:
-    """Pickles the loop's state by value, and code by identity."""
-
-    def __init__(self) -> None:
-        self._code: dict[int, Any] = {}
-
-    def dump(self, state: Any, tape: Tape) -> bytes:
-        buffer = io.BytesIO()
-        pickler = _Pickler(buffer, self._code, tape)
-        try:
-            pickler.dump(state)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise CapabilityError(
-                "exact_law snapshots target and drafter as plain Python state, which failed: "
-                f"{error}"
-            ) from error
-        return buffer.getvalue()
-
-    def load(self, blob: bytes, tape: Tape) -> Any:
-        return _Unpickler(io.BytesIO(blob), self._code, tape).load()
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, buffer: io.BytesIO, code: dict[int, Any], tape: Tape) -> None:
-        super().__init__(buffer, protocol=pickle.HIGHEST_PROTOCOL)
-        self._code, self._tape = code, tape
-
-    def persistent_id(self, obj: Any) -> Any:
-        if obj is self._tape:
-            return "tape"
-        if isinstance(obj, _SHARED):
-            self._code[id(obj)] = obj
-            return id(obj)
-        return None
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, buffer: io.BytesIO, code: dict[int, Any], tape: Tape) -> None:
-        super().__init__(buffer)
-        self._code, self._tape = code, tape
-
-    def persistent_load(self, pid: Any) -> Any:
-        return self._tape if pid == "tape" else self._code[pid]

@@ -1,30 +1,27 @@
 """`forerun certify`: is a speculative decoder lossless?
 
-forerun certify --exact              forerun's own proof, by enumeration forerun certify forerun
-forerun by its samples, on tiny models and on yours forerun certify http://…/v1 -m …     an
-endpoint;  also transformers, llama-cpp-python, vllm, module:function forerun certify --check
-report.json  a report's numbers, computed again
+forerun certify --exact              forerun's own proof, by enumeration (`exact.py`)
+forerun certify forerun              forerun by its samples, on tiny models and on yours
+forerun certify http://…/v1 -m …     an endpoint; also transformers, llama-cpp-python, vllm,
+                                     module:function (`sampled.py`)
+forerun certify --check report.json  a report's numbers, computed again (`recheck.py`)
 """
 
 from __future__ import annotations
 
 import json as json_
 import secrets
-import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from forerun.certify import build, figures, markdown, page, report, tiny_cases
-from forerun.certify.plan import Case, Plan
-from forerun.certify.run import certify as run_cases
+from forerun.certify import build
+from forerun.certify.plan import Plan
 from forerun.cli import exact as exact_
-from forerun.cli.certified import sampling, show
-from forerun.cli.interrupts import Interrupts
 from forerun.cli.recheck import recheck
+from forerun.cli.sampled import certify_by_samples
 from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
 from forerun.cli.values import number, whole, whole_or_auto
@@ -287,9 +284,6 @@ def certify(
         trust_reference=trust_reference,
         tokens=tokens,
     )
-    if out is not None:
-        _writable(out)
-        figures.check()
     wanted = build.Wanted(
         engine=engine,
         model=model,
@@ -306,24 +300,9 @@ def certify(
         settings=setting or [],
         cache=cache_folder(),
     )
-    with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
-        cases = _cases(screen, wanted, plan, Path(folder), tiny=not no_tiny)
-        try:
-            with sampling(screen) as progress, Interrupts() as interrupts:
-                runs = run_cases(cases, plan, progress=progress, stop=lambda: interrupts.pressed)
-        finally:
-            for case in cases:
-                case.engine.close()
-    made = report.as_dict(runs, plan, _again(context.obj or (), plan))
-    if out is not None:
-        texts = {report.MARKDOWN: markdown.to_markdown(made), report.HTML: page.to_html(made)}
-        report.write(made, out, texts)
-    if json:
-        screen.line(json_.dumps(report.without_samples(made), ensure_ascii=False))
-    else:
-        show(screen, made, out)
-    if made["exit_code"]:
-        raise typer.Exit(made["exit_code"])
+    certify_by_samples(
+        screen, wanted, plan, tiny=not no_tiny, out=out, json=json, args=context.obj or ()
+    )
 
 
 def _one_of(engine: str | None, exact: bool, check_file: Path | None) -> None:
@@ -349,34 +328,3 @@ def _options(given: Sequence[str]) -> dict[str, Any]:
         except json_.JSONDecodeError:
             found[key.replace("-", "_")] = value
     return found
-
-
-def _cases(
-    screen: Screen, wanted: build.Wanted, plan: Plan, folder: Path, *, tiny: bool
-) -> list[Case]:
-    cases = tiny_cases.tiny(wanted, folder, seed=plan.seed % 1000) if tiny else []
-    if build.brings_models(wanted):
-        with screen.working(f"loading {wanted.model or wanted.reference or wanted.engine}"):
-            cases.append(build.own(wanted))
-    if not cases:
-        raise OptionError(
-            f"{wanted.engine} cannot be given tiny models: name its own with -m (and --reference, "
-            "where that is no name or path for forerun)"
-        )
-    return cases
-
-
-def _again(args: Sequence[str], plan: Plan) -> str:
-    """The command line, with its seed."""
-    given = list(args)
-    if "--seed" not in given:
-        given += ["--seed", str(plan.seed)]
-    return f"forerun {shlex.join(given)}"
-
-
-def _writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OptionError(f"--out {folder} cannot be written: {reason}") from None
