@@ -16,7 +16,8 @@ from certify.test_mutants import FirstFailure
 from forerun.certify.enumerate import EnumeratedDraws, Tape
 from forerun.certify.suite import table
 from forerun.numerics.token_tree import Drawn, Proposal, TokenTree
-from forerun.verifiers import BlockVerifier, CoupledVerifier, RejectionVerifier
+from forerun.verifiers import VERIFIERS, BlockVerifier, CoupledVerifier, RejectionVerifier
+from verifiers.trees import SHAPES, Laws, rounds
 
 V, GAMMA = 3, 3
 P, Q = table(V, 1, zeros=True), table(V, 2)
@@ -52,6 +53,31 @@ def furthest(verifier):
         seen.add(len(path))
     assert seen == set(range(GAMMA + 1))
     return worst
+
+
+def of_tree(laws, shape, drawn, verifier):
+    """As `furthest`, of a round with a tree."""
+    found, worst = defaultdict(float), 0.0
+    for weight, proposal, verdict in rounds(laws, shape, drawn, verifier):
+        emitted = (*(proposal.tree.tokens[node] for node in verdict.path), verdict.token)
+        for depth in range(len(emitted)):
+            found[emitted[:depth], emitted[depth]] += weight
+    for path in {path for path, _ in found}:
+        mass = np.array([found.get((path, x), 0.0) for x in range(laws.vocabulary)])
+        worst = max(worst, float(np.abs(mass / mass.sum() - laws.p(path)).max()))
+    assert max(len(path) for path, _ in found) == max(TokenTree((0,) * len(shape), shape).depths)
+    return worst
+
+
+OF_TREES = [
+    (name, drawn) for name in VERIFIERS for drawn in Drawn if VERIFIERS[name]().judges(drawn, False)
+]
+
+
+@pytest.mark.parametrize("shape", ["2x2", "three at the root"])
+@pytest.mark.parametrize(("name", "drawn"), OF_TREES)
+def test_tokens_of_trees_follow_p_at_each_depth(name, drawn, shape):
+    assert of_tree(Laws(3), SHAPES[shape], drawn, VERIFIERS[name]()) < 1e-12
 
 
 @pytest.mark.parametrize("verifier", [RejectionVerifier(), BlockVerifier(), CoupledVerifier()])

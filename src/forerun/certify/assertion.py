@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forerun.certify.engines.base import SEEDS, Engine, sample_seed
+from forerun.certify.engines.base import SEEDS, Engine, asked, sample_seed
 from forerun.certify.engines.python import Function, PythonEngine
 from forerun.certify.law_verdict import LawVerdict
 from forerun.certify.reference import Reference
@@ -131,8 +131,8 @@ def _fill(
     """Requests in turn, each whole, until a fault shows or the budget is spent."""
     for number in itertools.count():
         prompt = prompts[number % len(prompts)]
-        found = engine.sample(prompt, samples, sampling, sample_seed(seed, number * samples))
-        tally.add(SETTING, prompt, [tuple(one) for one in found], sampling)
+        found = asked(engine, prompt, samples, sampling, sample_seed(seed, number * samples))
+        tally.add(SETTING, prompt, [ids for ids, _ in found], sampling, [one for _, one in found])
         spent = tally.whole.test.tokens >= tokens
         if tally.whole.fault or spent or (until is not None and time.monotonic() >= until):
             return

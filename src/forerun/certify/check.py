@@ -11,12 +11,12 @@ What this module does not know: engines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from forerun.certify.outcome import EXIT
 from forerun.certify.reference import Reference
-from forerun.certify.report import SCHEMA, sampling_of
+from forerun.certify.report import SCHEMA, sampling_of, told_of
 from forerun.certify.tally import Part, Tally
 from forerun.errors import OptionError
 
@@ -75,6 +75,7 @@ def again(
             tuple(case["prompts"][record["prompt"]]),
             [tuple(tokens) for tokens in record["samples"]],
             sampling,
+            [told_of(one) for one in record["told"]],
         )
     return tally
 
@@ -86,6 +87,9 @@ def _compared(case: Json, said: Json, tally: Tally, *, off: bool) -> list[str]:
         pairs += [(f"{name}: {k}", v, tally.parts.get(k)) for k, v in said["settings"].items()]
     else:
         pairs = [(name, said, tally.whole)]
+        found = [vars(each) for each in tally.diagnostics.found]
+        if not _alike(said["diagnostics"], found):
+            return [f"{name}: the diagnostics are not those of the samples"]
         pairs += [
             (f"{name}: {each['name']}", each, tally.parts.get(each["name"]))
             for each in said["settings"]
@@ -112,6 +116,12 @@ def _numbers(what: str, said: Json, part: Part | None) -> list[str]:
         for name, value in computed.items()
         if not _same(said[name], value)
     ]
+
+
+def _alike(said: Sequence[Json], found: Sequence[Json]) -> bool:
+    return len(said) == len(found) and all(
+        a.keys() == b.keys() and all(_same(a[k], b[k]) for k in b) for a, b in zip(said, found)
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

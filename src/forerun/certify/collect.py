@@ -21,7 +21,7 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 from typing import Any
 
-from forerun.certify.engines.base import Engine, Tokens
+from forerun.certify.engines.base import Engine, Tokens, Told, asked
 from forerun.errors import CapabilityError, ForerunError, PeerError
 
 TRIES = 3
@@ -48,6 +48,7 @@ class Answer:
 
     ask: Ask
     samples: tuple[Tokens, ...] = ()
+    told: tuple[Told, ...] = ()  # of each sample
     error: str | None = None
     unable: bool = False  # the engine cannot do it at all: no fault of its law
     failures: int = 0  # attempts that failed before this came of it
@@ -119,7 +120,7 @@ def _answer(engine: Engine, ask: Ask, tries: int, clock: Callable[[], float]) ->
     start, said = clock(), ""
     for attempt in range(tries):
         try:
-            found = engine.sample(ask.prompt, ask.n, ask.sampling, ask.seed)
+            found = asked(engine, ask.prompt, ask.n, ask.sampling, ask.seed)
         except PeerError as error:
             said = str(error)
         except CapabilityError as error:
@@ -129,7 +130,8 @@ def _answer(engine: Engine, ask: Ask, tries: int, clock: Callable[[], float]) ->
         else:
             return Answer(
                 ask=ask,
-                samples=tuple(tuple(one) for one in found),
+                samples=tuple(tokens for tokens, _ in found),
+                told=tuple(told for _, told in found),
                 failures=attempt,
                 seconds=clock() - start,
             )

@@ -46,6 +46,7 @@ def _case(case: Json) -> list[str]:
         ]
     failed = sum(each["failed_attempts"] for each in case["settings"])
     lines += [f"- failed attempts, asked again with the same seed: {failed}"] if failed else []
+    lines += [f"- {said}" for said in diagnostics(case)]
     lines += [""]
     lines += [*_settings(case), ""] if case["settings"] else []
     lines += _failing(case)
@@ -149,6 +150,15 @@ def _contexts(some: Sequence[Json]) -> list[str]:
         rows.append((where, str(each["count"]), shown, f"{each['z']:+.1f}"))
     header = ("furthest off: setting, prompt, output", "times", "token: p / frequency", "σ")
     return [*table(header, rows), ""]
+
+
+def diagnostics(case: Json) -> list[str]:
+    """Tests at numbers of tokens fixed beforehand, a line each."""
+    return [
+        f"u of the first {at['tokens']:,} tokens: chi-square p = {at['chi_square_p']:.2g}, "
+        f"Anderson-Darling p = {at['anderson_darling_p']:.2g} (diagnostics: they decide nothing)"
+        for at in case["diagnostics"]
+    ]
 
 
 def engine_line(case: Json) -> str:

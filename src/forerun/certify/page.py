@@ -11,7 +11,14 @@ from typing import Any
 
 from forerun.certify import figures
 from forerun.certify.law_verdict import power
-from forerun.certify.markdown import e_value, engine_line, failing, place_of, token_shares
+from forerun.certify.markdown import (
+    diagnostics,
+    e_value,
+    engine_line,
+    failing,
+    place_of,
+    token_shares,
+)
 
 Json = Mapping[str, Any]
 
@@ -81,6 +88,7 @@ def _case(case: Json) -> str:
         ("seeds", (case["seeds"] or {}).get("sentence", "")),
         ("bits", (case["bits"] or {}).get("sentence", "")),
         ("speculation off", (case["off"] or {}).get("whole", {}).get("sentence", "")),
+        *(("diagnostics", said) for said in diagnostics(case)),
         ("on the edge of a cut", f"{case['edges']:,} tokens, left out" if case["edges"] else ""),
     ]  # fmt: skip
     rows = "".join(f"<dt>{_text(k)}</dt><dd>{_text(v)}</dd>" for k, v in about if v)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from forerun.certify.contexts import Context
+from forerun.certify.engines.base import Told
 from forerun.certify.law_verdict import LawVerdict
 from forerun.certify.outcome import EXIT, of_all, outcome
 from forerun.certify.plan import Plan
@@ -80,6 +81,7 @@ def _case(run: CaseRun) -> dict[str, Any]:
         **numbers(run.tally.whole, run.tally.whole.test.verdict()),
         "history": _thinned(tally.whole.test.history),
         "uniform": tally.uniform.tolist(),
+        "diagnostics": [vars(each).copy() for each in tally.diagnostics.found],
         "settings": [_setting(run, name) for name in run.settings],
         "off": None
         if off is None
@@ -162,7 +164,17 @@ def _record(each: Any) -> dict[str, Any]:
         "seed": each.seed,
         "off": each.off,
         "samples": [list(tokens) for tokens in each.samples],
+        "told": [_told(one) for one in each.told],
     }
+
+
+def _told(told: Told) -> dict[str, list[Any]]:
+    return {name: list(said) for name, said in vars(told).items() if said is not None}
+
+
+def told_of(plain: Mapping[str, Any]) -> Told:
+    """Out of JSON again."""
+    return Told(**{name: tuple(said) for name, said in plain.items()})
 
 
 def _verdict(verdict: Any) -> dict[str, Any]:

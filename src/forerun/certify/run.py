@@ -22,7 +22,7 @@ from typing import Any
 
 from forerun.certify.bits_verdict import BitsVerdict, bits_verdict
 from forerun.certify.collect import Answer, Ask, collect
-from forerun.certify.engines.base import SEEDS, sample_seed
+from forerun.certify.engines.base import SEEDS, Told, sample_seed
 from forerun.certify.plan import Case, Plan
 from forerun.certify.seed_verdict import SeedVerdict, seed_verdict
 from forerun.certify.settings import Setting
@@ -46,6 +46,7 @@ class Record:
     sampling: dict[str, Any]
     seed: int
     samples: tuple[tuple[int, ...], ...]
+    told: tuple[Told, ...]
     off: bool = False
 
 
@@ -251,7 +252,7 @@ class _Run:
             return
         self._record(answer, off=False)
         ask = answer.ask
-        self.run.tally.add(ask.setting, ask.prompt, answer.samples, ask.sampling)
+        self.run.tally.add(ask.setting, ask.prompt, answer.samples, ask.sampling, answer.told)
         self._say(ask.setting)
 
     def _record(self, answer: Answer, *, off: bool) -> None:
@@ -263,6 +264,7 @@ class _Run:
                 sampling=dict(ask.sampling),
                 seed=ask.seed,
                 samples=answer.samples,
+                told=answer.told,
                 off=off,
             )
         )
@@ -307,7 +309,7 @@ class _Run:
             self._record(answer, off=True)
             ask = answer.ask
             sampling = {k: v for k, v in ask.sampling.items() if k != "num_draft"}
-            off.add(ask.setting, ask.prompt, answer.samples, sampling)
+            off.add(ask.setting, ask.prompt, answer.samples, sampling, answer.told)
             self._say(f"{ask.setting}, speculation off", off)
 
     def _say(self, setting: str, tally: Tally | None = None) -> None:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from forerun.certify import endings
 from forerun.certify.contexts import Contexts
+from forerun.certify.diagnostics import Diagnostics
+from forerun.certify.engines.base import NOTHING, Told
 from forerun.certify.law_test import LawTest
 from forerun.certify.observation import Array, Observation
 from forerun.certify.reference import Place, Reference
@@ -75,6 +77,7 @@ class Tally:
         self.whole = Part(LawTest(level=level, claim=claim, seed=seed))
         self.parts: dict[str, Part] = {}
         self.contexts = Contexts()
+        self.diagnostics = Diagnostics()
         self.uniform: NDArray[np.int64] = np.zeros(BINS, dtype=np.int64)
         self._noise = np.random.default_rng([seed, 0x0F16])
 
@@ -90,8 +93,9 @@ class Tally:
         prompt: tuple[int, ...],
         samples: Sequence[tuple[int, ...]],
         sampling: Mapping[str, Any],
+        told: Sequence[Told] = (),
     ) -> None:
-        """Samples of one request, in their order."""
+        """Samples of one request, in their order, and what the engine told of each."""
         params = self.reference.params(sampling)
         small = self.reference.vocab_size <= SMALL
         for tokens in samples:
@@ -105,15 +109,16 @@ class Tally:
                 self._broke(setting, prompt, tokens, fault)
         sound = [self._sound(tokens, params.end_ids) for tokens in samples]
         known = [tokens for tokens in sound if tokens]
+        says = [one for one, tokens in zip(told or [NOTHING] * len(samples), sound) if tokens]
         drafts = (
             self.draft.places(prompt, known, sampling)
             if self.draft is not None
             else [None] * len(known)
         )
-        for places, drafted in zip(
-            self.reference.places(prompt, known, sampling, faults=small), drafts
+        for places, drafted, one in zip(
+            self.reference.places(prompt, known, sampling, faults=small), drafts, says
         ):
-            self._follow((setting, _shown(sampling)), prompt, places, drafted)
+            self._follow((setting, _shown(sampling)), prompt, places, drafted, one)
 
     def _follow(
         self,
@@ -121,6 +126,7 @@ class Tally:
         prompt: tuple[int, ...],
         places: Sequence[Place],
         drafted: Sequence[Place] | None,
+        told: Told,
     ) -> None:
         setting = where[0]
         own = self.part(setting)
@@ -136,7 +142,8 @@ class Tally:
                 "token": place.token,
                 "p": place.p,
                 "prefix": place.prefix,
-                "q": None if drafted is None else _fitted(drafted[position].p, len(place.p)),
+                "q": _drafts(told, position, drafted, len(place.p)),
+                "depth": None if told.depths is None else told.depths[position],
                 "prompt": prompt,
                 "setting": setting,
                 "others": place.others,
@@ -150,12 +157,13 @@ class Tally:
                 self._broke(setting, prompt, (*output, place.token), why)
 
     def _count(self, place: Place) -> None:
-        """u of the token, the likelier first."""
+        """u of the token, the likelier first: for pictures and diagnostics."""
         p = place.p
         own = p[place.token]
         above = float(p[p > own].sum() + p[: place.token][p[: place.token] == own].sum())
         u = above + float(self._noise.random()) * float(own)
         self.uniform[min(int(u * BINS), BINS - 1)] += 1
+        self.diagnostics.observe(min(u, 1.0))
 
     def _sound(self, tokens: tuple[int, ...], end_ids: frozenset[int]) -> tuple[int, ...]:
         """Up to the first end token, or to before the first that is no id."""
@@ -179,6 +187,15 @@ def _shown(sampling: Mapping[str, Any]) -> str:
     """What of a request shapes the law."""
     kept = {k: v for k, v in sampling.items() if k not in ("max_tokens", "num_draft")}
     return ", ".join(f"{name} {value}" for name, value in kept.items())
+
+
+def _drafts(told: Told, position: int, drafted: Sequence[Place] | None, size: int) -> Array | None:
+    """q: one-hot where the guess is told, else the draft's law where that is known."""
+    if told.guesses is not None and 0 <= (guess := told.guesses[position]) < size:
+        q = np.zeros(size)
+        q[guess] = 1.0
+        return q
+    return None if drafted is None else _fitted(drafted[position].p, size)
 
 
 def _fitted(q: Array, size: int) -> Array:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from forerun.errors import CapabilityError
 
@@ -30,6 +30,20 @@ Precision = Literal["float64", "float32", "float16", "bfloat16", "quantised"]
 
 SEEDS = 2**31  # some engines take no larger ones
 _STRIDE = 0x9E3779B1  # odd, so that seeds repeat only after all of them were used
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What an engine says of a sample beside its ids, all of it known before the token at whose
+    place it stands. None: it does not say."""
+
+    depths: tuple[int, ...] | None = None  # tokens of the round before each
+    guesses: tuple[int, ...] | None = None
+    """The drafted token, where it follows from the prefix alone (q is a point mass); −1 elsewhere.
+    Never one that was sampled: given that, a lossless engine's token does not follow p."""
+
+
+NOTHING = Told()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +86,27 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Telling(Engine, Protocol):
+    """An engine that says more of its samples."""
+
+    def tell(
+        self, prompt_ids: Sequence[int], n: int, sampling: Mapping[str, Any], seed: int
+    ) -> Sequence[tuple[Sequence[int], Told]]:
+        """The same samples as `sample`, with what is told of each."""
+        ...
+
+
+def asked(
+    engine: Engine, prompt_ids: Sequence[int], n: int, sampling: Mapping[str, Any], seed: int
+) -> list[tuple[Tokens, Told]]:
+    """Samples with what is told of them, which may be nothing."""
+    if isinstance(engine, Telling):
+        return [(tuple(ids), told) for ids, told in engine.tell(prompt_ids, n, sampling, seed)]
+    found = engine.sample(prompt_ids, n, sampling, seed)
+    return [(tuple(ids), NOTHING) for ids in found]
 
 
 def sample_seed(seed: int, index: int) -> int:

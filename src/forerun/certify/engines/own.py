@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forerun.certify.engines.base import Precision, Tokens, Traits, check_controls, sample_seed
+from forerun.certify.engines.base import (
+    Precision,
+    Tokens,
+    Told,
+    Traits,
+    check_controls,
+    sample_seed,
+)
 from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
 from forerun.models.base import Model
+from forerun.trace import Round
 
 
 class OwnEngine:
@@ -49,6 +57,11 @@ class OwnEngine:
     def sample(
         self, prompt_ids: Sequence[int], n: int, sampling: Mapping[str, Any], seed: int
     ) -> list[Tokens]:
+        return [tokens for tokens, _ in self.tell(prompt_ids, n, sampling, seed)]
+
+    def tell(
+        self, prompt_ids: Sequence[int], n: int, sampling: Mapping[str, Any], seed: int
+    ) -> list[tuple[Tokens, Told]]:
         check_controls(self, sampling)
         prompts: list[Any] = [list(prompt_ids)] * n
         each = [{**sampling, "seed": sample_seed(seed, i)} for i in range(n)]
@@ -56,10 +69,27 @@ class OwnEngine:
         for done in found:
             if done.error is not None:
                 raise done.error
-        return [done.tokens for done in found]
+        return [(done.tokens, told(done.trace)) for done in found]
 
     def describe(self) -> dict[str, Any]:
         return {"engine": "forerun", **self._described}
 
     def close(self) -> None:
         self._engine.close()
+
+
+def told(rounds: Sequence[Round]) -> Told:
+    """Of a trace: each token's depth in its round, and the guess at its place.
+
+    A chain's token with q = 1 is a point mass, a function of what came before: lookups, greedy
+    drafts. Of trees no guess is told, for there are several at a place.
+    """
+    depths, guesses = list[int](), list[int]()
+    for each in rounds:
+        drafted = each.drafted
+        chain = all(one.parent == i - 1 for i, one in enumerate(drafted))
+        for place in range(len(each.tokens)):
+            known = chain and place < len(drafted) and drafted[place].q == 1
+            depths.append(place)
+            guesses.append(drafted[place].token if known else -1)
+    return Told(depths=tuple(depths), guesses=tuple(guesses))
