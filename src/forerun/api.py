@@ -41,7 +41,8 @@ def load(
 
     drafter      "ngram", "suffix", "model" (needs draft_model), several of them joined by + such as
                  "suffix+model", a Drafter, or None: plain decoding. Of trees num_draft is the
-                 number of nodes: "tree", "sampled-tree", "greedy-plus-one-tree" (need draft_model)
+                 number of nodes: "suffix-tree"; "tree", "sampled-tree", "greedy-plus-one-tree"
+                 (need draft_model)
     draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for

@@ -18,6 +18,7 @@ from forerun.drafters import (
     ModelDrafter,
     NgramDrafter,
     SampledTreeDrafter,
+    SuffixTreeDrafter,
 )
 from forerun.models.tabular import TabularModel
 from forerun.numerics.distribution import History
@@ -28,6 +29,7 @@ EXACT, FAR = 1e-12, 1e-3
 TREE_VERIFIERS = [name for name in VERIFIERS if name not in ("rejection", "block")]
 TWIG = (-1, -1, 0)
 DRAFTERS = {
+    "suffix-tree": lambda vocabulary: SuffixTreeDrafter(),
     "tree": lambda vocabulary: LikeliestTreeDrafter(draft_model(vocabulary)),
     "sampled-tree": lambda vocabulary: SampledTreeDrafter(draft_model(vocabulary), shape=TWIG),
     "greedy-plus-one-tree": lambda vocabulary: GreedyPlusOneTreeDrafter(
@@ -75,6 +77,7 @@ def test_in_company(name, verifier):
 @pytest.mark.parametrize("verifier", TREE_VERIFIERS)
 def test_beside_other_drafters(verifier):
     for parts in ([NgramDrafter(), DRAFTERS["sampled-tree"](2)],
+                  [DRAFTERS["suffix-tree"](2), ModelDrafter(draft_model(2))],
                   [DRAFTERS["greedy-plus-one-tree"](2), ModelDrafter(draft_model(2))]):  # fmt: skip
         helper = HybridDrafter(parts)
         assert distance(verifier, helper, vocabulary=2) < EXACT

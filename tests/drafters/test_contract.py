@@ -12,6 +12,7 @@ from forerun.drafters import (
     PredictionDrafter,
     SampledTreeDrafter,
     SuffixDrafter,
+    SuffixTreeDrafter,
 )
 
 from .contract import DrafterContract, tabular
@@ -89,6 +90,29 @@ class TestLookupAndModel(DrafterContract):
 
     def make(self) -> Drafter:
         return HybridDrafter([NgramDrafter(shortest=2), ModelDrafter(tabular(2))])
+
+
+class TestSuffixTree(DrafterContract):
+    chain = False
+
+    def make(self) -> Drafter:
+        return SuffixTreeDrafter()
+
+
+class TestShallowSuffixTree(DrafterContract):
+    chain = False
+
+    def make(self) -> Drafter:
+        return SuffixTreeDrafter(max_match=2, min_probability=0)
+
+
+class TestSuffixTreeOrModel(DrafterContract):
+    """Trees where there is a match, else sampled chains."""
+
+    deterministic, chain = None, False
+
+    def make(self) -> Drafter:
+        return HybridDrafter([SuffixTreeDrafter(min_probability=0.2), ModelDrafter(tabular(2))])
 
 
 class TestTree(DrafterContract):

@@ -14,6 +14,7 @@ from forerun.drafters import (
     PredictionDrafter,
     SampledTreeDrafter,
     SuffixDrafter,
+    SuffixTreeDrafter,
     drafter,
     names,
 )
@@ -27,16 +28,18 @@ TREES = (LikeliestTreeDrafter, SampledTreeDrafter, GreedyPlusOneTreeDrafter)
 def test_names() -> None:
     assert list(DRAFTERS) == [
         "none", "model", "ngram", "suffix", "prediction",
-        "tree", "sampled-tree", "greedy-plus-one-tree",
+        "suffix-tree", "tree", "sampled-tree", "greedy-plus-one-tree",
     ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)
     assert isinstance(drafter("suffix", memory_bytes=1000), SuffixDrafter)
+    assert isinstance(drafter("suffix-tree", memory_bytes=1000), SuffixTreeDrafter)
     assert isinstance(drafter("model", model=tabular()), ModelDrafter)
     assert isinstance(drafter("prediction", tokens=[1, 2]), PredictionDrafter)
 
 
 def test_every_drafter_carries_its_name() -> None:
     made = [NgramDrafter(), SuffixDrafter(), PredictionDrafter([]), ModelDrafter(tabular())]
+    made += [SuffixTreeDrafter()]
     made += [kind(tabular()) for kind in TREES]
     assert all(DRAFTERS[one.name] is type(one) for one in made)
 

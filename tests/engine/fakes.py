@@ -12,11 +12,15 @@ from certify.tables import table
 from forerun import Engine
 from forerun.drafters import (
     DrafterTraits,
+    GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
+    SampledTreeDrafter,
     SuffixDrafter,
+    SuffixTreeDrafter,
 )
 from forerun.models.tabular import TabularModel
 from forerun.numerics.token_tree import Drawn, Proposal
@@ -129,6 +133,22 @@ def drafters(vocabulary: int = V) -> dict[str, Callable[[], Any]]:
         "several": lambda: HybridDrafter(
             [SuffixDrafter(), ModelDrafter(cheap(TabularModel(table(vocabulary, 1), vocabulary)))]
         ),
+    }
+
+
+def trees(vocabulary: int = V) -> dict[str, Callable[[], Any]]:
+    """Every drafter of trees."""
+
+    def like() -> TabularModel:
+        return cheap(TabularModel(table(vocabulary, 1), vocabulary))
+
+    return {
+        "suffix-tree": lambda: SuffixTreeDrafter(),
+        "suffix-tree, memory": lambda: SuffixTreeDrafter(memory_bytes=1 << 20),
+        "tree": lambda: LikeliestTreeDrafter(like()),
+        "sampled-tree": lambda: SampledTreeDrafter(like()),
+        "greedy-plus-one-tree": lambda: GreedyPlusOneTreeDrafter(like()),
+        "several": lambda: HybridDrafter([SuffixTreeDrafter(), ModelDrafter(like())]),
     }
 
 

@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from forerun import Engine
-from forerun.drafters import ModelDrafter, SuffixDrafter
+from forerun.drafters import ModelDrafter, SuffixDrafter, SuffixTreeDrafter
 from forerun.verifiers import VERIFIERS
 
-from .fakes import Guessing, consistent, draft, drafters, target
+from .fakes import Guessing, consistent, draft, drafters, target, trees
 
 REQUESTS = [
     ([0, 1, 2, 3, 4, 0, 1, 2], {"seed": 1, "max_tokens": 20}),
@@ -32,12 +32,15 @@ def alone(requests, **options):
     return [texts(Engine(target()), [request], **options)[0] for request in requests]
 
 
-@pytest.mark.parametrize("name", drafters())
+TREES = {f"{name} of trees": make for name, make in trees().items()}
+
+
+@pytest.mark.parametrize("name", [*drafters(), *TREES])
 def test_a_seeded_text_is_the_same_whatever_helps(name):
     """`auto`: every drafter and γ, in batches of every order and size, again and again."""
     plain = alone(REQUESTS)
     assert len(set(plain)) == 4
-    engine = Engine(target(), drafters()[name](), num_draft=3, max_batch=3)
+    engine = Engine(target(), (drafters() | TREES)[name](), num_draft=3, max_batch=3)
     for order in itertools.permutations(range(4)):
         found = texts(engine, [REQUESTS[i] for i in order])
         assert found == [plain[i] for i in order]
@@ -45,13 +48,19 @@ def test_a_seeded_text_is_the_same_whatever_helps(name):
         assert texts(engine, REQUESTS[:2], num_draft=gamma) == plain[:2]
 
 
-@pytest.mark.parametrize("verifier", ["rejection", "block"])
-@pytest.mark.parametrize("name", drafters())
+@pytest.mark.parametrize(
+    ("name", "verifier"),
+    [
+        *itertools.product(drafters(), ["rejection", "block"]),
+        *itertools.product(TREES, ["recursive", "greedy_plus_one", "traversal"]),
+    ],
+)
 def test_with_a_fixed_number_of_drafts_other_verifiers_repeat_too(name, verifier):
     """On a model whose rows do not depend on their company."""
     options = {"verifier": verifier, "num_draft": 3}
-    fresh = [texts(Engine(target(), drafters()[name]()), [r], **options)[0] for r in REQUESTS]
-    engine = Engine(target(), drafters()[name](), max_batch=3)
+    make = (drafters() | TREES)[name]
+    fresh = [texts(Engine(target(), make()), [r], **options)[0] for r in REQUESTS]
+    engine = Engine(target(), make(), max_batch=3)
     for order in itertools.islice(itertools.permutations(range(4)), 0, 24, 5):
         assert texts(engine, [REQUESTS[i] for i in order], **options) == [fresh[i] for i in order]
 
@@ -157,9 +166,17 @@ def test_who_may_look_into_earlier_texts(options, recalls):
     assert drafter.recalled == [recalls]
 
 
-@pytest.mark.parametrize("verifier", ["rejection", "block"])
-def test_a_remembered_run_of_the_same_seed_is_not_drafted_from(verifier):
-    engine = Engine(target(), SuffixDrafter(memory_bytes=1 << 20), verifier=verifier)
+@pytest.mark.parametrize(
+    ("kind", "verifier"),
+    [
+        (SuffixDrafter, "rejection"),
+        (SuffixDrafter, "block"),
+        (SuffixTreeDrafter, "recursive"),
+        (SuffixTreeDrafter, "traversal"),
+    ],
+)
+def test_a_remembered_run_of_the_same_seed_is_not_drafted_from(kind, verifier):
+    engine = Engine(target(), kind(memory_bytes=1 << 20), verifier=verifier)
     prompt = [0, 1, 2]
     runs = [engine.generate(prompt, seed=3, max_tokens=30) for _ in range(3)]
     assert len({run.tokens for run in runs}) == 1
@@ -167,8 +184,9 @@ def test_a_remembered_run_of_the_same_seed_is_not_drafted_from(verifier):
     assert len(engine.drafter.memory.texts()) == 1  # remembered it is
 
 
-def test_where_it_does_no_harm_memory_helps():
-    engine = Engine(target(), SuffixDrafter(memory_bytes=1 << 20), verifier="coupled")
+@pytest.mark.parametrize("kind", [SuffixDrafter, SuffixTreeDrafter])
+def test_where_it_does_no_harm_memory_helps(kind):
+    engine = Engine(target(), kind(memory_bytes=1 << 20), verifier="coupled")
     first, again = (engine.generate([0, 1, 2], seed=3, max_tokens=30) for _ in range(2))
     assert again.tokens == first.tokens
     assert again.stats.rounds < first.stats.rounds

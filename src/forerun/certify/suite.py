@@ -29,6 +29,7 @@ from forerun.drafters import (
     PredictionDrafter,
     SampledTreeDrafter,
     SuffixDrafter,
+    SuffixTreeDrafter,
 )
 from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
@@ -217,6 +218,7 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
             [SuffixDrafter(), ModelDrafter(draft_model(vocabulary))]
         )
     },
+    "suffix-tree": {"": lambda vocabulary: SuffixTreeDrafter()},
     "tree": {"": lambda vocabulary: LikeliestTreeDrafter(draft_model(vocabulary))},
     "sampled-tree": {
         "": lambda vocabulary: SampledTreeDrafter(draft_model(vocabulary), shape=TWIG)

@@ -83,8 +83,8 @@ class Settings:
     drafter: Annotated[str | None, _option(
         DRAFTING, "--drafter", metavar="NAME",
         help="Who guesses ahead: none, model, ngram, suffix or prediction; or several joined by +, "
-        "such as suffix+model, of which each round uses the one that promises most; or a draft "
-        "model's trees: tree, sampled-tree, greedy-plus-one-tree. "
+        "such as suffix+model, of which each round uses the one that promises most; or trees, "
+        "suffix-tree, and a draft model's: tree, sampled-tree, greedy-plus-one-tree. "
         "\\[default: suffix; model with --draft-model, prediction with --prediction-file]",
     )] = None
     draft_model: Annotated[str | None, _option(

@@ -12,6 +12,7 @@ from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
 from forerun.drafters.prediction import PredictionDrafter
 from forerun.drafters.suffix import SuffixDrafter
+from forerun.drafters.suffix_tree import SuffixTreeDrafter
 from forerun.drafters.tree import (
     GreedyPlusOneTreeDrafter,
     LikeliestTreeDrafter,
@@ -25,6 +26,7 @@ DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "ngram": NgramDrafter,
     "suffix": SuffixDrafter,
     "prediction": PredictionDrafter,
+    "suffix-tree": SuffixTreeDrafter,
     "tree": LikeliestTreeDrafter,
     "sampled-tree": SampledTreeDrafter,
     "greedy-plus-one-tree": GreedyPlusOneTreeDrafter,
@@ -117,5 +119,6 @@ __all__ = [
     "PredictionDrafter",
     "SampledTreeDrafter",
     "SuffixDrafter",
+    "SuffixTreeDrafter",
     "drafter",
 ]

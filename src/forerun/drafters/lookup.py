@@ -1,4 +1,4 @@
-"""What the drafters that only read text share: a reader for each slot, and point-mass chains.
+"""What the drafters that only read text share: a reader for each slot, and point masses.
 
 A reader is told the tokens as they come and guesses the next ones; what it guesses is a function of
 the text alone, never of how the text was cut into rounds or of drafts that were rejected. The text
@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, refuse_twice
+from forerun.drafters.text_memory import RememberedText, TextMemory
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.numerics.token_tree import Drawn, Proposal
@@ -23,11 +24,15 @@ from forerun.sampling import is_whole
 
 
 class Reader(Protocol):
-    """One request's text, as a lookup drafter knows it."""
+    """One request's text, as a drafter knows it."""
 
     def read(self, tokens: Sequence[int]) -> None:
         """The text grew by `tokens`."""
         ...
+
+
+class ChainReader(Reader, Protocol):
+    """One that knows one continuation."""
 
     def guess(self, count: int) -> Sequence[int]:
         """At most `count` tokens that may come next."""
@@ -38,14 +43,19 @@ class Reader(Protocol):
         ...
 
 
+class TextReader(Reader, Protocol):
+    """One that keeps the text."""
+
+    text: list[int]
+
+
 R = TypeVar("R", bound=Reader)
+C = TypeVar("C", bound=ChainReader)
+T = TypeVar("T", bound=TextReader)
 
 
-class LookupDrafter(Generic[R]):
-    """A `Drafter` from readers; a subclass says how one is made."""
-
-    name = "lookup"
-    traits = DrafterTraits(drawn=Drawn.DETERMINISTIC, laws=False)
+class ReadingDrafter(Generic[R]):
+    """What a `Drafter` of readers does with them; a subclass says how one is made, and drafts."""
 
     def __init__(self) -> None:
         self._readers: dict[int, R] = {}
@@ -64,6 +74,19 @@ class LookupDrafter(Generic[R]):
         ids = [int(token) for token in prompt]
         self._readers[slot] = self.reader(ids, tenant if recall else None)
 
+    def observe(self, slot: int, committed: Sequence[int]) -> None:
+        self._readers[slot].read([int(token) for token in committed])
+
+    def end(self, slot: int) -> None:
+        del self._readers[slot]
+
+
+class LookupDrafter(ReadingDrafter[C]):
+    """A `Drafter` of chains from readers; a subclass says how a reader is made."""
+
+    name = "lookup"
+    traits = DrafterTraits(drawn=Drawn.DETERMINISTIC, laws=False)
+
     def outlook(self, slot: int, length: int, most: int) -> Outlook:
         chances = tuple(self._readers[slot].chances(most))
         return Outlook(most=len(chances), chances=chances)
@@ -75,11 +98,33 @@ class LookupDrafter(Generic[R]):
         guess = self._readers[request.slot].guess(request.num_draft)
         return up_to_end(guess, request.params.end_ids)
 
-    def observe(self, slot: int, committed: Sequence[int]) -> None:
-        self._readers[slot].read([int(token) for token in committed])
+
+class RememberingDrafter(ReadingDrafter[T]):
+    """One that may look into the texts of earlier requests as well, in at most `memory_bytes`.
+
+    A remembered token takes about 200 bytes; the limit is one for all tenants. A request looks into
+    what was there of its own tenant when it began; one that began with recall=False into none of
+    it, though its own text is remembered. OptionError for no number of bytes.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        super().__init__()
+        self.memory = TextMemory(whole("memory_bytes", memory_bytes, 0))
+        self._tenants: dict[int, str] = {}
+
+    def begin(
+        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
+    ) -> None:
+        super().begin(slot, prompt, recall=recall, tenant=tenant)
+        self._tenants[slot] = tenant
+
+    def recalled(self, tenant: str | None) -> tuple[RememberedText, ...]:
+        """The texts that a request of that tenant may look into; none for None."""
+        return () if tenant is None else self.memory.texts(tenant)
 
     def end(self, slot: int) -> None:
-        del self._readers[slot]
+        self.memory.add(self._readers[slot].text, self._tenants.pop(slot))
+        super().end(slot)
 
 
 def whole(option: str, value: Any, least: int) -> int:
@@ -97,6 +142,13 @@ def number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.nan
+
+
+def probability(option: str, value: Any) -> float:
+    """OptionError for what is not between 0 and 1."""
+    if not 0 <= (found := number(value)) <= 1:
+        raise OptionError(f"{option} must be between 0 and 1, not {value!r}")
+    return found
 
 
 @cache

@@ -20,9 +20,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from forerun.drafters.lookup import LookupDrafter, after_match, number, whole
+from forerun.drafters.lookup import (
+    LookupDrafter,
+    RememberingDrafter,
+    after_match,
+    number,
+    probability,
+    whole,
+)
 from forerun.drafters.suffix_automaton import SuffixAutomaton
-from forerun.drafters.text_memory import DEPTH, RememberedText, TextMemory, longest_match, votes
+from forerun.drafters.text_memory import DEPTH, RememberedText, longest_match, votes
 from forerun.errors import OptionError
 
 
@@ -98,17 +105,14 @@ def chance(length: int, share: float) -> float:
     return after_match(length) * min(2 * share, 1.0)
 
 
-class SuffixDrafter(LookupDrafter[SuffixReader]):
+class SuffixDrafter(RememberingDrafter[SuffixReader], LookupDrafter[SuffixReader]):
     """Suffix decoding over prompt and output, and over earlier requests' texts if given memory.
 
         drafter = SuffixDrafter(memory_bytes=64 << 20)
         drafter.begin(0, [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2])
         drafter.propose([DraftRequest(slot=0, num_draft=2, ...)])   # 4, 1: after 3, 1, 2 came 4, 1
 
-    memory_bytes     limit of the memory of earlier requests; 0: none. A remembered token takes
-                     about 200 bytes. A request looks into what was there of its own tenant when
-                     it began; one that began with recall=False into none of it, though its own text
-                     is remembered. The limit is one for all tenants.
+    memory_bytes     limit of the memory of earlier requests, see `RememberingDrafter`; 0: none
     max_match        most last tokens that are matched
     draft_factor     at most this many tokens drafted for each token matched
     min_probability  stop before the estimated probability of the whole draft falls below it
@@ -126,29 +130,15 @@ class SuffixDrafter(LookupDrafter[SuffixReader]):
         draft_factor: float = 2.0,
         min_probability: float = 0.2,
     ) -> None:
-        super().__init__()
-        self.memory = TextMemory(whole("memory_bytes", memory_bytes, 0))
-        self._tenants: dict[int, str] = {}
+        super().__init__(memory_bytes)
         self._max_match = whole("max_match", max_match, 1)
         self._factor = number(draft_factor)
         if not 0 < self._factor < math.inf:
             raise OptionError(f"draft_factor must be finite and above 0, not {draft_factor!r}")
-        self._least = number(min_probability)
-        if not 0 <= self._least <= 1:
-            raise OptionError(f"min_probability must be between 0 and 1, not {min_probability!r}")
-
-    def begin(
-        self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
-    ) -> None:
-        super().begin(slot, prompt, recall=recall, tenant=tenant)
-        self._tenants[slot] = tenant
+        self._least = probability("min_probability", min_probability)
 
     def reader(self, prompt: Sequence[int], recalled: str | None) -> SuffixReader:
-        texts = () if recalled is None else self.memory.texts(recalled)
+        texts = self.recalled(recalled)
         reader = SuffixReader(texts, self._max_match, self._factor, self._least)
         reader.read(prompt)
         return reader
-
-    def end(self, slot: int) -> None:
-        self.memory.add(self._readers[slot].text, self._tenants.pop(slot))
-        super().end(slot)

@@ -19,7 +19,7 @@ states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 ROOT = 0
 NONE = -1  # no link, no best token
@@ -70,6 +70,37 @@ class SuffixAutomaton:
         token = self._best[state]
         after = self._next[state][token]
         return token, self._count[after] / (self._count[state] - ended), self._within(after)
+
+    def contexts(self, state: int, length: int) -> Iterator[tuple[int, int]]:
+        """Of a string of `length` tokens in `state` and its shorter suffixes those that something
+        followed, the longest of each state: the states and lengths, longest first."""
+        while state != ROOT:
+            if self._best[state] != NONE:
+                yield state, length
+            state = self._link[state]
+            length = self._length[state]
+
+    def followers(self, state: int) -> Iterator[tuple[int, int]]:
+        """What came next and how often, the token of `follow` first, then the most counted."""
+        best, after, count = self._best[state], self._next[state], self._count
+        if best == NONE:
+            return
+        yield best, count[after[best]]
+        if len(after) > 1:
+            others = [(token, count[to]) for token, to in after.items() if token != best]
+            yield from sorted(others, key=lambda pair: -pair[1])
+
+    def followed(self, state: int) -> int:
+        """Occurrences that something followed."""
+        return sum(self._count[to] for to in self._next[state].values())
+
+    def step(self, state: int, length: int, token: int) -> tuple[int, int]:
+        """State and length after one more token: of the longest suffix that `token` followed."""
+        for at, matched in self.contexts(state, length):
+            if (after := self._next[at].get(token, NONE)) != NONE:
+                return self._within(after), min(matched + 1, self.depth)
+        after = self._next[ROOT].get(token, ROOT)
+        return after, min(after, 1)
 
     def count(self, tokens: Iterable[int]) -> int:
         """How often a string of 1 to depth + 1 tokens occurred; 0 for one that did not."""

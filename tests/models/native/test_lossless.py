@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from forerun import Engine, clib
-from forerun.drafters import ModelDrafter, NgramDrafter, PredictionDrafter, SuffixDrafter
+from forerun.drafters import (
+    LikeliestTreeDrafter,
+    ModelDrafter,
+    NgramDrafter,
+    PredictionDrafter,
+    SampledTreeDrafter,
+    SuffixDrafter,
+    SuffixTreeDrafter,
+)
 from forerun.models.base import Step
 from forerun.models.native.model import NativeModel
 from forerun.numerics.distribution import History, law
@@ -59,6 +67,9 @@ def drafters(files, text=()):
         "ngram": NgramDrafter,
         "suffix": SuffixDrafter,
         "prediction": lambda: PredictionDrafter([*text[:7], 0, 0, *text[8:]]),
+        "suffix-tree": SuffixTreeDrafter,
+        "tree": lambda: LikeliestTreeDrafter(draft(files)),
+        "sampled-tree": lambda: SampledTreeDrafter(draft(files)),
     }
 
 
@@ -74,14 +85,17 @@ def plain(files):
     return [texts(Engine(target(files)), [request])[0] for request in REQUESTS]
 
 
-@pytest.mark.parametrize("name", ["model", "ngram", "suffix", "prediction"])
+DRAFTERS = ["model", "ngram", "suffix", "prediction", "suffix-tree", "tree", "sampled-tree"]
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
 def test_seeded_and_greedy_texts_are_those_of_plain_decoding(name, files, plain):
     assert len(set(plain)) == len(REQUESTS)
     engine = Engine(target(files), drafters(files, plain[0])[name](), num_draft=3, max_batch=3)
     drafted = accepted = 0
     for order in itertools.islice(itertools.permutations(range(len(REQUESTS))), 0, 120, 11):
         assert texts(engine, [REQUESTS[i] for i in order]) == [plain[i] for i in order]
-    for gamma in (0, 1, 2, 5, 9):
+    for gamma in (0, 1, 2, 5, 9, 64):
         assert texts(engine, REQUESTS, num_draft=gamma) == plain
     for (prompt, sampling), expected in zip(REQUESTS, plain):
         done = engine.generate(prompt, verifier="coupled", **sampling)
@@ -98,7 +112,7 @@ def test_texts_are_the_same_on_all_paths(kernels, files, plain):
     assert texts(engine, REQUESTS) == plain
 
 
-@pytest.mark.parametrize("name", ["model", "suffix", "prediction"])
+@pytest.mark.parametrize("name", ["model", "suffix", "prediction", "suffix-tree", "tree"])
 def test_logprobs_are_those_of_plain_decoding_bit_for_bit(name, files, plain):
     """Of accepted, corrected and bonus tokens, in company; and of a prompt read in pieces."""
     asked = {"logprobs": 3, "prompt_logprobs": 2, "verifier": "coupled"}
