@@ -15,7 +15,7 @@ export default defineConfig({
     target: ["chrome123", "firefox121", "safari17.5"],
     // The page's policy is default-src 'self': no data: fonts, no inline scripts.
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     cssCodeSplit: false,
     reportCompressedSize: false,
     rolldownOptions: {
@@ -41,8 +41,10 @@ export default defineConfig({
           environment: "node",
           include: ["e2e/**/*.test.ts"],
           globalSetup: ["e2e/setup.ts"],
-          testTimeout: 60_000,
+          // these find what hangs; a slow machine is none
+          testTimeout: 180_000,
           hookTimeout: 60_000,
+          expect: { poll: { timeout: 60_000 } },
           // One Chromium at a time: the machines that test this have two cores.
           fileParallelism: false,
         },

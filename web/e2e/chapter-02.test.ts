@@ -3,7 +3,7 @@
 import { expect, figure, number, table, test } from "./page.ts";
 
 test("erasing by hand comes to three loves and two hates, and the page counts", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "laws" });
+  const tab = await open({ lang: "en", chapter: "laws" });
   const hand = figure(tab, "laws", 0);
   let erased = 0;
   for (; erased < 60; erased++) {
@@ -22,8 +22,8 @@ test("erasing by hand comes to three loves and two hates, and the page counts", 
 });
 
 test("the rule, blind to all others, ends in the band around the target's law", async ({ open }) => {
-  for (const lang of ["en", "zh"] as const) {
-    const tab = await open({ lang, hash: "laws" });
+  for (const [lang, search] of [["en", ""], ["zh", ""], ["en", "p=0.35,0.65&q=0.9,0.1"]] as const) {
+    const tab = await open({ lang, search, chapter: "laws" });
     const rule = figure(tab, "laws", 1);
     for (let i = 0; i < 5; i++) await rule.getByRole("button", { name: "1,000" }).click();
     const { rows } = await table(rule);
@@ -35,5 +35,12 @@ test("the rule, blind to all others, ends in the band around the target's law", 
       expect(share).toBeLessThanOrEqual(high);
       expect(Math.abs(share - p)).toBeLessThan(Math.abs(share - q) / 10);
     }
+    // laws that the reader set elsewhere hold here too, until those of the story are wanted back
+    const back = rule.getByRole("button", { name: "Back to three in five" });
+    expect(await back.count()).toBe(search === "" ? 0 : 1);
+    if (search === "") continue;
+    expect(rows.map((row) => number(row[2] ?? ""))).toEqual([0.35, 0.65]);
+    await back.click();
+    expect((await table(rule)).rows.map((row) => number(row[2] ?? ""))).toEqual([0.6, 0.4]);
   }
 });

@@ -24,12 +24,12 @@ async function proven(tab: Page): Promise<{ p: number; q: number }> {
 
 test("both paths sum to p, for any p and q in the address", async ({ open }) => {
   for (const search of ["", "p=0.3,0.7&q=0.9,0.1", "p=1,0&q=0.5,0.5", "p=0.5,0.5&q=0.5,0.5", "p=0,1&q=1,0"]) {
-    await proven(await open({ lang: "en", hash: "proof", search }));
+    await proven(await open({ lang: "en", chapter: "proof", search }));
   }
 });
 
 test("levels move by pointer, by keys and by number, and all say the same", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "proof", search: "q=0.2,0.8", reducedMotion: true });
+  const tab = await open({ lang: "en", chapter: "proof", search: "q=0.2,0.8", reducedMotion: true });
   const proof = figure(tab, "proof", 0);
   const level = proof.locator("svg").getByRole("slider", { name: "q(love), draft" });
 
@@ -54,7 +54,7 @@ test("levels move by pointer, by keys and by number, and all say the same", asyn
 });
 
 test("blocks keep their areas: what is let go moves into what is missing", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "proof", reducedMotion: true });
+  const tab = await open({ lang: "en", chapter: "proof", reducedMotion: true });
   const proof = figure(tab, "proof", 0);
   const heights = async (name: string): Promise<number> => {
     const all = await proof.locator(`svg g.block rect.${name}`).all();
@@ -70,7 +70,7 @@ test("blocks keep their areas: what is let go moves into what is missing", async
 });
 
 test("whole sentences have the target's probabilities by both verifiers, and not by the wrong one", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "proof" });
+  const tab = await open({ lang: "en", chapter: "proof" });
   const sentences = figure(tab, "proof", "whole sentences");
   for (const rule of ["word by word", "whole block"]) {
     await sentences.getByLabel(rule, { exact: true }).check();

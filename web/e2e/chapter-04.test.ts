@@ -8,7 +8,7 @@ async function row(of: Locator): Promise<number[]> {
 }
 
 test("coins keep a word in the fair fraction", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "accept" });
+  const tab = await open({ lang: "en", chapter: "accept" });
   const coin = figure(tab, "accept", 0);
   for (let i = 0; i < 20; i++) await coin.getByRole("button", { name: "Toss 100" }).click();
   for (const [p, q] of [
@@ -27,7 +27,7 @@ test("coins keep a word in the fair fraction", async ({ open }) => {
 });
 
 test("what is said too seldom is always kept, and what the target never says never", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "accept" });
+  const tab = await open({ lang: "en", chapter: "accept" });
   const coin = figure(tab, "accept", 0);
   await setSlider(coin, "q(hate), draft", 0.3);
   expect((await row(coin)).slice(3, 7)).toEqual([1, 100, 100, 1]);
@@ -38,7 +38,7 @@ test("what is said too seldom is always kept, and what the target never says nev
 });
 
 test("however often it is said, min(q, p) arrives; the point on the curve moves by keys", async ({ open }) => {
-  const tab = await open({ lang: "en", hash: "accept" });
+  const tab = await open({ lang: "en", chapter: "accept" });
   const curve = figure(tab, "accept", 1);
   const { rows } = await table(curve);
   for (const [q = NaN, keeps = NaN, arrives = NaN] of rows.map((each) => each.map(number))) {

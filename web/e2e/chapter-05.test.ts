@@ -25,7 +25,7 @@ function read(rows: string[][]): Row[] {
 
 test("right and wrong rule, on paper and in 20,000 samples", async ({ open }) => {
   for (const search of ["", "p3=0.2,0.5,0.3&q3=0.6,0.3,0.1"]) {
-    const tab = await open({ lang: "en", hash: "residual", search });
+    const tab = await open({ lang: "en", chapter: "residual", search });
     const pour = figure(tab, "residual", 0);
     await pour.getByText("20,000 samples gave").waitFor();
     for (const row of read((await table(pour)).rows)) {
@@ -53,7 +53,7 @@ test("right and wrong rule, on paper and in 20,000 samples", async ({ open }) =>
 });
 
 test("levels can be dragged in the picture, and the right rule still meets them", async ({ open }) => {
-  const tab = await open({ lang: "zh", hash: "residual" });
+  const tab = await open({ lang: "zh", chapter: "residual" });
   const pour = figure(tab, "residual", 0);
   await pour.locator("svg").getByRole("slider", { name: "q(无感)，草稿" }).focus();
   for (let i = 0; i < 3; i++) await tab.keyboard.press("PageUp");

@@ -13,7 +13,7 @@ interface Found {
 /** What the figure shows once all of its samples are there. */
 async function found(run: Locator): Promise<Found> {
   const values = run.locator("dl dd");
-  await expect.poll(() => values.nth(0).textContent(), { timeout: 30_000 }).toBe(MOST);
+  await expect.poll(() => values.nth(0).textContent()).toBe(MOST);
   const rows = (await table(run)).rows.map((row) => {
     const [p = NaN, , count = NaN, share = NaN, low = NaN, high = NaN, end = NaN] = row.slice(1).map(number);
     return { p, count, share, low, high, end };
@@ -23,7 +23,7 @@ async function found(run: Locator): Promise<Found> {
 
 test("the right rule stays in the band, for any q", async ({ open }) => {
   for (const q5 of ["", "&q5=0.2,0.2,0.2,0.2,0.2", "&q5=0.01,0.01,0.01,0.01,0.96"]) {
-    const tab = await open({ lang: "en", hash: "convergence", search: `n=100000${q5}` });
+    const tab = await open({ lang: "en", chapter: "convergence", search: `n=100000${q5}` });
     const { pValue, rows } = await found(figure(tab, "convergence", 0));
     expect(rows.reduce((sum, row) => sum + row.count, 0)).toBe(100_000);
     for (const row of rows) {
@@ -38,7 +38,7 @@ test("the right rule stays in the band, for any q", async ({ open }) => {
 
 test("every wrong rule is rejected, and ends where the page says", async ({ open }) => {
   for (const rule of ["from-target", "argmax", "lenient"]) {
-    const tab = await open({ lang: "zh", hash: "convergence", search: `n=100000&rule=${rule}` });
+    const tab = await open({ lang: "zh", chapter: "convergence", search: `n=100000&rule=${rule}` });
     const run = figure(tab, "convergence", 0);
     const { pValue, rows } = await found(run);
     expect(pValue).toBe("< 0.0001");
@@ -51,7 +51,7 @@ test("every wrong rule is rejected, and ends where the page says", async ({ open
 test("a hundred thousand samples come over many frames, and the same seed gives the same", async ({ open }) => {
   const counts: number[][] = [];
   for (let time = 0; time < 2; time++) {
-    const tab = await open({ lang: "en", hash: "convergence", search: "n=10" });
+    const tab = await open({ lang: "en", chapter: "convergence", search: "n=10" });
     const run = figure(tab, "convergence", 0);
     await run.getByText("Too few samples to tell").waitFor();
     const seen = await run.locator("dl dd").first().evaluateHandle((element) => {

@@ -5,7 +5,7 @@ import { expect, figure, number, setSlider, table, test } from "./page.ts";
 
 describe.each(["en", "zh"] as const)("how fast, %s", (lang) => {
   test("the best γ marked is the maximum of the shown curve", async ({ open }) => {
-    const tab = await open({ lang, hash: "speed" });
+    const tab = await open({ lang, chapter: "speed" });
     const speed = figure(tab, "speed", 1);
     for (const [alpha, c] of [[0.7, 0.1], [0.9, 0], [0.3, 0.3], [0, 0]] as const) {
       await setSlider(speed, /α/, alpha);
@@ -21,7 +21,7 @@ describe.each(["en", "zh"] as const)("how fast, %s", (lang) => {
   });
 
   test("speculation loses on a full machine, and the page says so", async ({ open }) => {
-    const tab = await open({ lang, hash: "speed", search: "curve=full&alpha=0.8&c=0.02" });
+    const tab = await open({ lang, chapter: "speed", search: "curve=full&alpha=0.8&c=0.02" });
     const { rows } = await table(figure(tab, "speed", 1));
     const curve = rows.slice(0, -1).map((row) => number(row[1]!));
     expect(number(rows.at(-1)![1]!)).toBe(0);
@@ -29,7 +29,7 @@ describe.each(["en", "zh"] as const)("how fast, %s", (lang) => {
   });
 
   test("the words of a round add up to the closed form", async ({ open }) => {
-    const tab = await open({ lang, hash: "speed" });
+    const tab = await open({ lang, chapter: "speed" });
     const bring = figure(tab, "speed", 0);
     for (const [alpha, gamma] of [[0.7, 4], [0.35, 9], [0.99, 15]] as const) {
       await setSlider(bring, /α/, alpha);

@@ -5,7 +5,7 @@ import { expect, figure, number, table, test } from "./page.ts";
 
 describe.each(["en", "zh"] as const)("the family, %s", (lang) => {
   test("every entry says what it adds and where it is written", async ({ open }) => {
-    const tab = await open({ lang, hash: "family" });
+    const tab = await open({ lang, chapter: "family" });
     const map = figure(tab, "family");
     const entries = await map.locator("button.chip").all();
     const { rows } = await table(map);
@@ -23,7 +23,7 @@ describe.each(["en", "zh"] as const)("the family, %s", (lang) => {
   });
 
   test("filters show what they name", async ({ open }) => {
-    const tab = await open({ lang, hash: "family" });
+    const tab = await open({ lang, chapter: "family" });
     const map = figure(tab, "family");
     const all = (await table(map)).rows;
     const [every, lossless, ours] = await map.locator('input[type="radio"]').all();
@@ -40,7 +40,7 @@ describe.each(["en", "zh"] as const)("the family, %s", (lang) => {
   });
 
   test("an entry in the address opens, and its relatives lead on", async ({ open }) => {
-    const tab = await open({ lang, hash: "family", search: "paper=eagle3" });
+    const tab = await open({ lang, chapter: "family", search: "paper=eagle3" });
     const panel = tab.locator("#family [data-entry]");
     expect(await panel.getAttribute("data-entry")).toBe("eagle3");
     await panel.getByRole("button", { name: "EAGLE-2" }).click();

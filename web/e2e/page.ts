@@ -3,15 +3,20 @@
  * request may have left the origin and nothing may have gone to the console as an error or warning.
  *
  *     test("…", async ({ open }) => {
- *       const tab = await open({ lang: "zh", search: "seed=3", hash: "accept" });
+ *       const tab = await open({ lang: "zh", search: "seed=3", chapter: "accept" });
  *       const { rows } = await table(figure(tab, "accept"));
  *     });
+ *
+ * No test waits for a time: they wait for what the page shows, at most PATIENCE. SLOW=4 npm run e2e
+ * takes a processor four times as slow.
  */
 
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Locator, type Page } from "playwright-core";
 import { test as base, expect, inject } from "vitest";
 
 export { expect };
+
+const SLOW = Number(process.env["SLOW"] ?? 1);
 
 export type Lang = "en" | "zh";
 export type Scheme = "light" | "dark";
@@ -24,12 +29,17 @@ export const ways: readonly { lang: Lang; scheme: Scheme }[] = [
   { lang: "zh", scheme: "dark" },
 ];
 
+/** Milliseconds until something that does not come is missed. */
+const PATIENCE = 60_000;
+
 export interface Opening {
   lang?: Lang;
   scheme?: Scheme;
   /** Of the address, without "?"; `lang` is added. */
   search?: string;
-  /** A chapter's id. */
+  /** The id of a chapter to open at, without waiting for others: as for a browser that never rests, only those near it are drawn. */
+  chapter?: string;
+  /** The id of a chapter to open at, with all of them drawn. */
   hash?: string;
   width?: number;
   height?: number;
@@ -54,7 +64,7 @@ const extended = base
       expect(found).toEqual([]);
     });
     return async (opening: Opening = {}): Promise<Page> => {
-      const { lang, scheme = "light", search = "", hash = "", width = 1280, height = 900 } = opening;
+      const { lang, scheme = "light", search = "", chapter, hash = "", width = 1280, height = 900 } = opening;
       const context = await browser.newContext({
         viewport: { width, height },
         colorScheme: scheme,
@@ -62,15 +72,18 @@ const extended = base
         locale: "en-US",
         ...opening.context,
       });
+      context.setDefaultTimeout(PATIENCE);
       contexts.push(context);
       const tab = await context.newPage();
+      if (SLOW > 1) await (await context.newCDPSession(tab)).send("Emulation.setCPUThrottlingRate", { rate: SLOW });
+      if (chapter !== undefined) await tab.addInitScript("globalThis.requestIdleCallback = () => 0");
       const url = new URL(opening.address ?? inject("address"));
       watch(tab, url.origin, wrong);
       url.search = search;
       if (lang !== undefined) url.searchParams.set("lang", lang);
-      url.hash = hash;
+      url.hash = chapter ?? hash;
       await tab.goto(url.href);
-      await settled(tab);
+      await settled(tab, chapter);
       return tab;
     };
   });
@@ -120,10 +133,30 @@ export async function setSlider(within: Locator | Page, label: string | RegExp, 
   await field.press("Tab");
 }
 
-/** Until every chapter is drawn, and the recordings of chapter 9 are there. */
-export async function settled(tab: Page): Promise<void> {
-  await tab.locator("main[aria-busy=false]").waitFor();
-  await tab.locator("#live figure").first().waitFor();
+/** Until the page is as it will stay: every chapter (or the one named) is drawn, the recordings of chapter 9 are there, and nothing moves any more. */
+export async function settled(tab: Page, chapter?: string): Promise<void> {
+  if (chapter === undefined) await tab.locator("main[aria-busy=false]").waitFor();
+  if (chapter !== "") await tab.locator(`#${chapter ?? "live"}[data-chapter] figure`).first().waitFor();
+  await quiet(tab);
+}
+
+/** Until fonts are there, and nothing has changed in the document for a while: no samples are being drawn, no sizes measured. */
+export async function quiet(tab: Page): Promise<void> {
+  await tab.evaluate(async () => {
+    await document.fonts.ready;
+    await new Promise<void>((done) => {
+      // counted in frames: a slow page has slow ones
+      let still = 0;
+      const changes = new MutationObserver(() => (still = 0));
+      changes.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+      const frame = (): void => {
+        still += 1;
+        if (still < 6) requestAnimationFrame(frame);
+        else [changes.disconnect(), done()];
+      };
+      requestAnimationFrame(frame);
+    });
+  });
 }
 
 /** Opens every <details> of the page. */

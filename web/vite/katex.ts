@@ -8,10 +8,9 @@
  *     rich`With $\beta$ it is **rejected**.`    a sentence: $formula$, **strong**, _emphasis_, [text](https://…)
  *
  * Nothing can be interpolated: what is shown is known when the page is built. Each distinct formula is
- * a module of its own, which the build keeps once however many sentences of both languages hold it.
- * The page's policy
- * forbids style attributes, which KaTeX writes everywhere; each distinct one becomes a class with a
- * style sheet of its own, which Vite merges. The fonts are the few that FONTS names, as woff2.
+ * a constant of the file, however many of its sentences hold it. The page's policy forbids style
+ * attributes, which KaTeX writes everywhere; each distinct one becomes a class with a style sheet of
+ * its own, which Vite merges. The fonts are the few that FONTS names, as woff2.
  */
 
 import { createHash } from "node:crypto";
@@ -26,50 +25,51 @@ const FONTS = ["Main-Regular", "Math-Italic", "Size1-Regular", "Size2-Regular", 
 /** Classes that need another font: the build stops instead of showing a fallback. */
 const OTHER_FONTS = /class="[^"]*\b(mathbb|textbb|mathcal|mathfrak|textfrak|mathscr|textscr|mathsf|textsf|mathtt|texttt|mathbf|textbf|boldsymbol|amsrm|mathboldsf)\b/;
 
-const FORMULA = "virtual:tex/";
 const TEMPLATE = /\b(tex|texBlock|rich)`((?:[^`\\]|\\[^])*)`/g;
 const STYLE = "virtual:tex-style/";
 const SHEET = "virtual:katex.css";
 
 export function katex(): Plugin {
-  const styles = new Map<string, string>();
-  const formulas = new Map<string, string>(); // modules by name
+  const sheets = new Map<string, string>(); // styles by the names of their classes
   return {
     name: "forerun:katex",
     enforce: "pre",
-    resolveId: (id) => (id.startsWith(STYLE) || id.startsWith(FORMULA) || id === SHEET ? `\0${id}` : undefined),
+    resolveId: (id) => (id.startsWith(STYLE) || id === SHEET ? `\0${id}` : undefined),
     load(id) {
       if (id === `\0${SHEET}`) return sheet();
-      if (id.startsWith(`\0${FORMULA}`)) return formulas.get(id.slice(FORMULA.length + 1));
       if (!id.startsWith(`\0${STYLE}`)) return undefined;
       const name = id.slice(STYLE.length + 1, -".css".length);
-      return `.${name}{${styles.get(name) ?? ""}}`;
+      return `.${name}{${sheets.get(name) ?? ""}}`;
     },
     transform(code, id) {
       const path = id.split("?")[0] ?? id;
       if (/[?&]raw\b/.test(id)) return undefined;
       if (!/\.(ts|svelte)$/.test(path) || path.endsWith(".test.ts") || path.includes("node_modules") || path.endsWith("ui/tex.ts")) return undefined;
-      const used = new Set<string>();
+      const formulas = new Map<string, string>(); // of this file: their HTML by name
       const told = (message: string): never => this.error(`${path}: ${message}`);
-      /** A formula's module, and the name it has in this file. */
-      const module = (source: string, block: boolean): string => {
+      const constant = (source: string, block: boolean): string => {
         const html = formula(source, block, told);
-        const name = `t${createHash("sha256").update(html).digest("hex").slice(0, 8)}`;
-        if (!formulas.has(name)) formulas.set(name, moduleOf(html, styles));
-        used.add(name);
+        const name = `t${hash(html, 8)}`;
+        formulas.set(name, html);
         return name;
       };
       const out = code.replace(TEMPLATE, (_, tag: string, source: string) => {
         if (/\$\{/.test(source)) told(`nothing can be put into a formula when the page runs: ${source}`);
-        if (tag !== "rich") return `({html:${module(source, tag === "texBlock")}})`;
-        const parts = sentence(source).map((part) => ("text" in part ? JSON.stringify(part.text) : module(part.formula, false)));
+        if (tag !== "rich") return `({html:${constant(source, tag === "texBlock")}})`;
+        const parts = sentence(source).map((part) => ("text" in part ? JSON.stringify(part.text) : constant(part.formula, false)));
         return `({html:${parts.length > 0 ? parts.join("+") : '""'}})`;
       });
       if (out === code) return undefined;
-      const imports = [...used].map((name) => `import ${name} from "${FORMULA}${name}";`).join("");
-      if (!path.endsWith(".svelte")) return { code: `${imports}${out}`, map: null };
-      if (!/<script[^>]*>/.test(out)) return { code: `<script lang="ts">${imports}</script>${out}`, map: null };
-      return { code: out.replace(/<script[^>]*>/, (start) => `${start}${imports}`), map: null };
+      const styles = new Map<string, string>();
+      const constants = [...formulas].map(([name, html]) => `const ${name}=${JSON.stringify(classed(html, styles))};`);
+      const imports = [...styles].map(([name, style]) => {
+        sheets.set(name, style);
+        return `import "${STYLE}${name}.css";`;
+      });
+      const added = [...imports, ...constants].join("");
+      if (!path.endsWith(".svelte")) return { code: `${added}${out}`, map: null };
+      // once for all copies of a component
+      return { code: `<script module lang="ts">${added}</script>${out}`, map: null };
     },
   };
 }
@@ -122,17 +122,18 @@ function markup(text: string): string {
     );
 }
 
-/** A formula's HTML as a module's default, style attributes as classes of style sheets it imports. */
-function moduleOf(html: string, styles: Map<string, string>): string {
-  const used = new Set<string>();
-  const plain = html.replace(/<(\w+)([^>]*?) style="([^"]*)"([^>]*)>/g, (_, element: string, before: string, style: string, after: string) => {
-    const name = `k${createHash("sha256").update(style).digest("hex").slice(0, 6)}`;
+/** A formula's HTML with classes in place of style attributes; adds each class and its style to `styles`. */
+function classed(html: string, styles: Map<string, string>): string {
+  return html.replace(/<(\w+)([^>]*?) style="([^"]*)"([^>]*)>/g, (_, element: string, before: string, style: string, after: string) => {
+    const name = `k${hash(style, 6)}`;
     styles.set(name, style);
-    used.add(name);
     const rest = `${before}${after}`;
     return /class="/.test(rest) ? `<${element}${rest.replace('class="', `class="${name} `)}>` : `<${element} class="${name}"${rest}>`;
   });
-  return `${[...used].map((name) => `import "${STYLE}${name}.css";`).join("")}export default ${JSON.stringify(plain)};`;
+}
+
+function hash(text: string, digits: number): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, digits);
 }
 
 /** KaTeX's style sheet, with the shipped fonts alone. */

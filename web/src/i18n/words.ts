@@ -1,9 +1,9 @@
 /**
  * Dictionaries: one object of words in each language, of one shape.
  *
- *     export const en = { title: "The waste", kept: (n: number) => `${n} kept` };
- *     export type Words = Shape<typeof en>;
- *     export const zh: Words = { title: "浪费", kept: (n) => `留下 ${n} 个` };
+ *     export const en = { title: "The waste", kept: (n: number) => `${n} kept` };     en.ts
+ *     export type Words = Shape<typeof en>;                                           words.ts
+ *     export const zh: Words = { title: "浪费", kept: (n) => `留下 ${n} 个` };        zh.ts
  *
  * A key that is missing or of another shape in one language does not compile.
  */

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { finish, followers, past, run } from "./race";
-import { en, zh } from "./words";
+import { en } from "./en";
+import { zh } from "./zh";
 
 const word = fc.constantFrom("a", "b", "c", "d", "e");
 const text = fc.array(word, { minLength: 2, maxLength: 60 });

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { branches, has, link, members, relatives } from "./family";
-import { en, zh } from "./words";
+import { en } from "./en";
+import { zh } from "./zh";
 
 const source = (path: string): string => readFileSync(new URL(`../../../../src/forerun/${path}`, import.meta.url), "utf8");
 

@@ -1,0 +1,50 @@
+import { rich, texBlock } from "../../ui/tex";
+
+export const en = {
+  title: "Convergence",
+  lead: "Draw a hundred thousand times, and look for a difference.",
+  start: rich`A proof is a fine thing, but a program can still get it wrong. So count. Draw a word by the rule, over and over, and put the shares beside the target’s law: bars against gold ticks. With one sample there is nothing to see, with ten next to nothing. With a hundred thousand, a wrong rule has nowhere to hide.`,
+  tools: rich`Two instruments tell luck from error. The pale **band** around each tick is where a right rule’s bar ends, all five at once, in 99 runs of 100; it narrows as $n$ grows. And $\chi^2$ adds up the misses of all bars; its **p-value** is how often a right rule would miss by as much or more. Drag the blue levels: the bars do not care what $q$ is. Then break the rule.`,
+  run: {
+    title: "Samples against the law",
+    picture: "Five columns: the share of each word among the samples, a gold tick at p with a band around it, and blue levels at q that can be moved.",
+    caption: "More samples go on from those already drawn. The seed in the address decides them all; “New luck” at the top of the page draws others.",
+    samples: "Samples",
+    rule: "Rule",
+    rules: {
+      right: "the right one",
+      "from-target": "resample from p",
+      argmax: "argmax, scored as sampled",
+      lenient: "lenient acceptance",
+    },
+    explain: {
+      right: "Draw from q, keep with min(1, p/q), else draw from [p − q]+/β.",
+      "from-target": "A rejected word is drawn again from p instead of the residual. It pays the over-drafted words twice (chapter 5).",
+      argmax: "The draft always says its likeliest word, but is scored as if it had been drawn from q. The q in p/q is not the law the word came from.",
+      lenient: "Keeps with min(1, 2p/q): twice the fair fraction. More drafts are kept, it is faster, and it is no longer the target’s text.",
+    },
+    found: "share of the samples",
+    target: "wanted, p",
+    band: "99% band of a right rule",
+    draft: "q",
+    ends: "where this rule ends",
+    draftOf: (word: string) => `q(${word}), draft`,
+    pValue: "p-value",
+    inBand: "all bars in the band",
+    yes: "yes",
+    no: "no",
+    few: "Too few samples to tell: some word is expected fewer than five times.",
+    same: "No difference to be found. A right rule misses by this much, or more, in that share of runs.",
+    different: "This is not the target’s law. A right rule would miss by this much about never.",
+    summary: (n: string, p: string | null, inside: boolean) =>
+      `${n} samples${p === null ? "" : `, p-value ${p}`}; ${inside ? "all bars lie in the band" : "some bar lies outside of the band"}.`,
+    head: ["word", "p", "q", "count", "share", "band from", "to", "where the rule ends"],
+  },
+  blind: rich`Look at what the mistakes have in common. Each still writes plausible words, often the right one; no reader would notice, and a benchmark might even rise. Only the law is another. This is why forerun does not stop at counting: it also runs its loop under every outcome of its randomness and compares exactly, as the last figure of chapter 3 does.`,
+  test: {
+    title: "What the two instruments compute",
+    chi: rich`With $n$ samples, word $x$ is expected $n\,p(x)$ times and was found $c(x)$ times. Pearson’s statistic is`,
+    formula: texBlock`\chi^2 = \sum_x \frac{\bigl(c(x) - n\,p(x)\bigr)^2}{n\,p(x)}`,
+    band: rich`and if the law is $p$, it follows the chi-square law with four degrees of freedom (five words, less one, since the counts sum to $n$), closely enough once every word is expected five times. The band is exact: the count of a word is binomial, and from both ends of it one tenth of a percent is cut, so that five words with two ends each err together at most once in a hundred runs.`,
+  },
+};
