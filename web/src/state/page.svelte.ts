@@ -1,6 +1,6 @@
 /**
  * What the reader has chosen, all of it in the page's address: language, seed, the two-word laws p
- * and q that chapters 2 to 5 share, the chapter in view, and whatever a chapter registers.
+ * and q that chapters 2 to 4 share, the chapter in view, and whatever a chapter registers.
  *
  *     const gamma = page.param("gamma", 4, (n) => Number.isInteger(n) && n >= 1 && n <= 8);
  *     gamma.value = 5;                                  // ?gamma=5; defaults are not written

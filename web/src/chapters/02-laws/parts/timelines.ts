@@ -57,21 +57,21 @@ export interface Judged {
   readonly word: number;
 }
 
-export function judged(seed: number, index: number): Judged {
+export function judged(p: Law, q: Law, seed: number, index: number): Judged {
   const uniform = (i: number): number => uniformAt(seed, "by rule", 3 * index + i);
-  const drafted = inverseCdf(Q, uniform(0));
-  const chance = acceptance(P, Q, drafted);
+  const drafted = inverseCdf(q, uniform(0));
+  const chance = acceptance(p, q, drafted);
   const coin = uniform(1);
   const kept = coin < chance;
-  return { drafted, chance, coin, kept, word: kept ? drafted : inverseCdf(residual(P, Q), uniform(2)) };
+  return { drafted, chance, coin, kept, word: kept ? drafted : inverseCdf(residual(p, q), uniform(2)) };
 }
 
 /** Of `n` timelines: how many of each word, and how many were kept. */
-export function counted(seed: number, n: number): { counts: number[]; kept: number } {
-  const counts = P.map(() => 0);
+export function counted(p: Law, q: Law, seed: number, n: number): { counts: number[]; kept: number } {
+  const counts = p.map(() => 0);
   let kept = 0;
   for (let i = 0; i < n; i++) {
-    const one = judged(seed, i);
+    const one = judged(p, q, seed, i);
     counts[one.word] = mass(counts, one.word) + 1;
     kept += Number(one.kept);
   }
