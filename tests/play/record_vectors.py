@@ -144,6 +144,48 @@ def told(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def trees() -> Any:
+    """Trees whose siblings were drawn without replacement, judged by given coins by `recursive`."""
+    rng = np.random.default_rng(9)
+    cases = []
+    for index in range(12):
+        vocabulary, widths = 4 + index % 2, (3, 2) if index % 2 else (2, 2)
+        tokens: list[int] = []
+        parents: list[int] = []
+        q: list[Any] = []
+        level = [-1]
+        for width in widths:
+            below = []
+            for parent in level:
+                law = rng.dirichlet(np.ones(vocabulary))
+                for _ in range(width):
+                    token = int(rng.choice(vocabulary, p=law))
+                    below.append(len(tokens))
+                    tokens.append(token)
+                    parents.append(parent)
+                    q.append(law)
+                    law = law.copy()
+                    law[token] = 0.0
+                    law /= law.sum()
+            level = below
+        p = rng.dirichlet(np.ones(vocabulary), size=len(tokens) + 1)
+        coins = rng.random(len(tokens)).tolist()
+        proposal = Proposal(
+            tree=TokenTree(tuple(tokens), tuple(parents)),
+            q=tuple(q),
+            drawn=Drawn.WITHOUT_REPLACEMENT,
+        )
+        verdict = verifier("recursive").verify(proposal, list(p), Recorded(coins))
+        cases.append(
+            {
+                "tokens": tokens, "parents": parents, "coins": coins, "p": p.tolist(),
+                "q": [law.tolist() for law in q],
+                "verdict": told(verdict) | {"law": np.asarray(verdict.law).tolist()},
+            }
+        )  # fmt: skip
+    return cases
+
+
 def races() -> Any:
     """Keyed noise and the winners of its races, alone and over a tree of drafts."""
     rng = np.random.default_rng(4)
@@ -275,6 +317,7 @@ def statistics() -> Any:
 FILES: dict[str, Callable[[], Any]] = {
     "acceptance": acceptances,
     "verdicts": verdicts,
+    "trees": trees,
     "races": races,
     "rounds": rounds,
     "sequences": sequences,

@@ -1,10 +1,11 @@
 /**
- * A tree of drafts whose siblings were drawn one after another without replacement: each is judged
- * like a single draft, against what its rejected elder siblings have left.
+ * Recursive rejection: of a node's children one after another, each against what those before it left.
  *
- *     keep x with min(1, p(x)/q(x));   else  p ← [p − q]+ / β,   q ← q without x, normalised
+ *     keep x with min(1, p(x)/q(x));   else  p ← [p − q]+ / β
  *
- * (Recursive rejection sampling: Jeon et al. 2024, arXiv 2402.14160; Yang et al. 2024.)
+ * All that is asked of q is that it be the law that the child was drawn from, given those before it:
+ * without replacement that is q without them, normalised. (Yang et al. 2024, arXiv 2401.06706; Jeon et
+ * al. 2024, arXiv 2402.14160.)
  */
 
 import { acceptance, residual } from "./acceptance";
@@ -18,9 +19,6 @@ export function without(q: Law, token: number): Law | null {
   return total(left) > 0 ? normalised(left) : null;
 }
 
-/**
- * `proposal.q[i]` is the law of node i's whole family: what the eldest sibling was drawn from.
- */
 export function recursive(proposal: Proposal, p: readonly Law[], draws: Draws): Verdict {
   const judged: (number | null)[] = proposal.tokens.map(() => null);
   const path: number[] = [];
@@ -28,10 +26,9 @@ export function recursive(proposal: Proposal, p: readonly Law[], draws: Draws): 
     const node = path.at(-1) ?? ROOT;
     const children = childrenOf(proposal, node);
     let law = at(p, node + 1);
-    let q = children.length > 0 ? at(proposal.q, at(children, 0)) : null;
     let found = -1;
     for (const child of children) {
-      const x = at(proposal.tokens, child);
+      const [x, q] = [at(proposal.tokens, child), at(proposal.q, child)];
       const a = acceptance(law, q, x);
       judged[child] = a;
       if (draws.accept(a, child)) {
@@ -39,7 +36,6 @@ export function recursive(proposal: Proposal, p: readonly Law[], draws: Draws): 
         break;
       }
       law = residual(law, q, x);
-      q = q === null ? null : without(q, x);
     }
     if (found < 0) {
       const kind = children.length > 0 ? "residual" : "bonus";

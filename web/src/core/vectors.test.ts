@@ -11,15 +11,17 @@ import raceCases from "../../vectors/races.json";
 import roundCases from "../../vectors/rounds.json";
 import sequenceCases from "../../vectors/sequences.json";
 import statisticsCases from "../../vectors/statistics.json";
+import treeCases from "../../vectors/trees.json";
 import verdictCases from "../../vectors/verdicts.json";
 import { acceptance, excess, residual, totalVariation } from "./acceptance";
 import { block } from "./block";
 import { coupled, race } from "./coupled";
 import type { Draws } from "./draws";
 import { roundLaw, sequenceLaw, type NextLaw, type Verifier } from "./enumerate";
+import { recursive } from "./recursive";
 import { rejection } from "./rejection";
 import { argmax, type Law } from "./law";
-import { at, chain } from "./round";
+import { at, chain, type Verdict } from "./round";
 import { expectedTokens } from "./speed";
 import { binomialQuantile, chiSquare } from "./statistics";
 
@@ -39,6 +41,17 @@ function close(found: Law, recorded: Law): void {
 function sameLaw(found: Map<string, number>, recorded: Record<string, number | undefined>): void {
   for (const key of new Set([...found.keys(), ...Object.keys(recorded)])) {
     expect(found.get(key) ?? 0, key).toBeCloseTo(recorded[key] ?? 0, 12);
+  }
+}
+
+function sameVerdict(found: Verdict, wanted: Omit<Verdict, "kind"> & { readonly kind: string }): void {
+  expect(found.path).toEqual(wanted.path);
+  expect(found.token).toBe(wanted.token);
+  expect(found.kind).toBe(wanted.kind);
+  close(found.law, wanted.law);
+  for (const [i, a] of wanted.acceptance.entries()) {
+    if (a === null) expect(found.acceptance[i]).toBeNull();
+    else expect(found.acceptance[i]).toBeCloseTo(a, 12);
   }
 }
 
@@ -73,16 +86,17 @@ describe("the core computes what the library computes", () => {
   it.each(verdictCases)("verdicts of $tokens by given coins", (c) => {
     const q = c.tokens.map((_, i) => (c.q === null ? null : at(c.q, i)));
     for (const [name, wanted] of Object.entries(c.verdicts)) {
-      const found = verifierOf(name)(chain(c.tokens, q), c.p, recorded(c.coins));
-      expect(found.path).toEqual(wanted.path);
-      expect(found.token).toBe(wanted.token);
-      expect(found.kind).toBe(wanted.kind);
-      close(found.law, wanted.law);
-      for (const [i, a] of wanted.acceptance.entries()) {
-        if (a === null) expect(found.acceptance[i]).toBeNull();
-        else expect(found.acceptance[i]).toBeCloseTo(a, 12);
-      }
+      sameVerdict(verifierOf(name)(chain(c.tokens, q), c.p, recorded(c.coins)), wanted);
     }
+  });
+
+  it.each(treeCases)("verdicts of trees drawn without replacement, $tokens by given coins", (c) => {
+    sameVerdict(recursive(c, c.p, recorded(c.coins)), c.verdict);
+  });
+
+  it("trees, of which some are kept below a rejected sibling", () => {
+    const second = treeCases.filter((c) => c.verdict.path.some((node) => c.parents.indexOf(c.parents[node] ?? 0) < node));
+    expect(second.length).toBeGreaterThan(1);
   });
 
   it.each(raceCases)("races by given noise, $winner first", (c) => {

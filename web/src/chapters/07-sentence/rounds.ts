@@ -21,11 +21,14 @@ const ROUNDS = 8; // at most, of a sentence
 
 export type Mode = "greedy" | "sampled" | "block" | "coupled";
 
+/** All ways that the chapter tells: along a chain, or over a tree that is drawn, or of the likeliest paths. */
+export type Way = Mode | "drawn" | "tree";
+
 /**
  * Added to the page's seed, so that the luck a reader meets first shows words kept and words
- * rejected in both languages. Trees and coupled chains share theirs, and so their text.
+ * rejected in both languages. Likeliest trees and coupled chains share theirs, and so their text.
  */
-export const LUCK: Readonly<Record<Mode | "tree", number>> = { greedy: 0, sampled: 1641, block: 23, tree: 1181, coupled: 1181 };
+export const LUCK: Readonly<Record<Way, number>> = { greedy: 0, sampled: 1641, block: 23, drawn: 3310, tree: 1181, coupled: 1181 };
 
 /** A place of the text that the round looks at. */
 export interface Place {

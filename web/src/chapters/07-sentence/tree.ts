@@ -18,7 +18,7 @@ export interface Node {
   readonly word: number;
   readonly parent: number;
   readonly depth: number; // 1 below the root
-  readonly q: number; // the draft's probability of the whole path down to here
+  readonly q: number; // the draft's probability: of the whole path down to here, in a tree that is grown
 }
 
 export interface Tree {
@@ -28,6 +28,7 @@ export interface Tree {
 }
 
 export interface TreeRound extends Tree {
+  readonly mode: "tree";
   readonly before: readonly number[];
   /** What the target says on its way down, and the node that says so too. */
   readonly walk: readonly { readonly word: number; readonly node: number | null }[];
@@ -92,5 +93,5 @@ export function treeRound(of: Language, before: readonly number[], seed: number,
     ...(next?.kind === "bonus" ? [{ kind: "next" } as const] : []),
     { kind: "done" },
   ];
-  return { ...tree, before, walk, path, next, after, steps };
+  return { ...tree, mode: "tree", before, walk, path, next, after, steps };
 }
