@@ -16,14 +16,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
-from forerun.errors import CacheError
+from forerun.errors import CacheError, CapabilityError, OptionError
 from forerun.models.base import Model, Step
 
 Make = Callable[..., Model]
@@ -503,6 +503,104 @@ def restoring_is_bounded_like_reading(make: Make, tolerance: float) -> None:
     )
 
 
+@contextmanager
+def tapped(model: Any, layers: Sequence[int]) -> Iterator[int]:
+    width = model.tap(layers)
+    try:
+        yield width
+    finally:
+        assert model.tap(()) == 0
+
+
+def features_alone(model: Any, prefix: Sequence[int]) -> np.ndarray:
+    """Of each token of the prefix, from a slot of its own."""
+    slot = model.open()
+    model.extend([Step(slot=slot, tokens=tuple(prefix), rows=0)])
+    found = model.features(slot)
+    model.close(slot)
+    assert found.dtype == np.float32
+    return np.array(found)
+
+
+def features_are_of_each_token_and_its_path(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.features:
+        return
+    with tapped(model, (1, 0)) as width:
+        assert width % 2 == 0
+        one, other = filled(model), filled(model, PROMPT[:3])
+        close(model.features(one), features_alone(model, PROMPT), tolerance)
+        model.extend([Step(slot=other, tokens=(4, 1)), Step(slot=one, rows=0, **TREE)])
+        close(model.features(other), features_alone(model, (*PROMPT[:3], 4, 1))[3:], tolerance)
+        assert model.features(one).shape == (len(TREE["tokens"]), width)
+        for path in PATHS:
+            tokens = tuple(TREE["tokens"][i] for i in path)
+            expected = features_alone(model, (*PROMPT, *tokens))[-1]
+            close(model.features(one)[path[-1]], expected, tolerance)
+        path = PATHS[-1]
+        tokens = tuple(TREE["tokens"][i] for i in path)
+        model.keep(one, len(PROMPT) + len(path), path)
+        close(
+            model.features(one), features_alone(model, (*PROMPT, *tokens))[-len(path) :], tolerance
+        )
+        model.keep(one, len(PROMPT) + 1)
+        close(model.features(one), features_alone(model, (*PROMPT, tokens[0]))[-1:], tolerance)
+        model.keep(one, 2)
+        assert model.features(one).shape == (0, width)
+        model.close(one)
+        model.close(other)
+
+
+def a_feature_depends_on_tokens_and_layers(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.features:
+        return
+    found = {}
+    for layers in ((0,), (1,), (0, 1), (1, 0)):
+        with tapped(model, layers):
+            found[layers] = features_alone(model, PROMPT)
+    assert np.abs(found[0,] - found[1,]).max() > 100 * tolerance
+    np.testing.assert_array_equal(found[0, 1], np.hstack([found[0,], found[1,]]))
+    np.testing.assert_array_equal(found[1, 0], np.hstack([found[1,], found[0,]]))
+    with tapped(model, (1,)):
+        changed = features_alone(model, (*PROMPT[:-2], 0, PROMPT[-1]))  # within a window
+    assert np.abs(changed[-1] - found[1,][-1]).max() > 100 * tolerance
+
+
+def restored_slots_have_no_features(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.features:
+        return
+    with tapped(model, (1,)):
+        slot = filled(model)
+        pages = model.save(slot, 0, 4)
+        again = model.open()
+        model.restore(again, pages, 4)
+        assert len(model.features(again)) == 0
+        model.extend([Step(slot=again, tokens=PROMPT[4:])])
+        close(model.features(again), model.features(slot)[4:], tolerance)
+        model.close(slot)
+        model.close(again)
+
+
+def taps_that_cannot_be(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.features:
+        return
+    for bad in (-1, 10_000, True, "1", 0.5):
+        with pytest.raises(OptionError, match="layers"):
+            model.tap((bad,))
+    with tapped(model, (1,)):
+        assert model.tap((1,)) > 0
+        with pytest.raises(CapabilityError, match="share"):
+            model.tap((0,))
+    slot = filled(model)
+    assert model.features(slot).shape == (0, 0)
+    model.close(slot)
+    with pytest.raises(CacheError):
+        model.features(slot)
+
+
 CONTRACT = [
     is_a_model,
     a_chain_gives_each_prefix_its_row,
@@ -525,6 +623,10 @@ CONTRACT = [
     copies_take_what_they_hold,
     fits_says_what_extend_would,
     restoring_is_bounded_like_reading,
+    features_are_of_each_token_and_its_path,
+    a_feature_depends_on_tokens_and_layers,
+    restored_slots_have_no_features,
+    taps_that_cannot_be,
 ]
 
 

@@ -49,6 +49,7 @@ class Abilities:
     rollback: bool = True  # keep() may shorten a slot
     trees: bool = True  # extend() takes parents that are not a chain
     pages: bool = True  # save() and restore() work; else they raise CapabilityError
+    features: bool = False  # it has tap() and features(), of `Tapped`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +157,23 @@ class Model(Protocol):
         another, where `pages` holds fewer or is of another model, or where context or memory do not
         suffice; then nothing changed.
         """
+        ...
+
+
+class Tapped(Protocol):
+    """A model whose hidden states can be had, for heads on it: see `features.py`."""
+
+    def tap(self, layers: Sequence[int]) -> int:
+        """Hand out, of each pass from now on, what stands behind so many layers; () ends that.
+
+        Returns the values of a feature. OptionError for a number of layers that it does not have,
+        CapabilityError where others are handed out already.
+        """
+        ...
+
+    def features(self, slot: int) -> Any:
+        """[n, width], float32 in NumPy: of the slot's last n tokens, those of its last step that it
+        still holds. None after `restore`."""
         ...
 
 

@@ -30,6 +30,7 @@ from forerun.models.base import (
     ending_ids,
 )
 from forerun.models.cost import identity
+from forerun.models.features import Features
 
 try:
     import torch
@@ -95,7 +96,8 @@ class HFModel:
         self.name = name or path.name or str(config.model_type)
         self.eos = self._ending(eos)
         self.context: int | None = None  # as asked for only after the check, which has slots too
-        self.abilities = Abilities()
+        self.abilities = Abilities(features=True)
+        self._features = Features(config.hidden_size, config.num_hidden_layers)
         self._slots = Slots()
         self._cache = SlotCache(config.num_hidden_layers)
         check(self, context_of(module, None))
@@ -192,6 +194,7 @@ class HFModel:
 
     def close(self, slot: int) -> None:
         self._slots.close(slot)
+        self._features.forget(slot)
 
     def length(self, slot: int) -> int:
         return self._slots.length(slot)
@@ -210,19 +213,23 @@ class HFModel:
         if asked:
             self._reserve({s.slot: self.length(s.slot) + len(s.tokens) for s in asked})
             asked.sort(key=lambda step: self._cache.row(step.slot))
-            logits_BWV = self._forward(asked)
+            logits_BWV, states_BNF = self._forward(asked)
             dtype = torch.promote_types(logits_BWV.dtype, torch.float32)
             for row, step in enumerate(asked):  # copies: ordinary tensors, free of the padding
                 wanted = logits_BWV[row, logits_BWV.shape[1] - step.wanted :, : self.vocab_size]
                 rows[step.slot] = wanted.to(dtype, copy=True)
+                if states_BNF is not None:
+                    own = states_BNF[row, states_BNF.shape[1] - len(step.tokens) :]
+                    self._features.record(step.slot, self.length(step.slot), own.numpy())
         for step in steps:
             self._slots.record(step)
         empty = torch.empty(0, self.vocab_size, device=self._module.device)
         return [rows.get(step.slot, empty) for step in steps]
 
     @torch.inference_mode()
-    def _forward(self, steps: Sequence[Step]) -> torch.Tensor:
-        """Logits [B, W, V] of one pass, W the most rows a step wants; caches keys and values."""
+    def _forward(self, steps: Sequence[Step]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Logits [B, W, V] of one pass, W the most rows a step wants, and features [B, N, F] where
+        there are any; caches keys and values."""
         layout = lay_out(steps, [self.length(s.slot) for s in steps], self._module.device)
         self._cache.begin(layout, self._module.device)
         most = max(step.wanted for step in steps)
@@ -235,16 +242,30 @@ class HFModel:
             use_cache=True,
             **{self._call.cache: self._cache},
             **({"logits_to_keep": keep} if self._call.limits_rows else {}),
+            **({"output_hidden_states": True} if self._features.layers else {}),
         )
         self._cache.finish(layout)
         logits_BWV: torch.Tensor = out.logits
-        return logits_BWV[:, logits_BWV.shape[1] - most :]
+        states = None
+        if self._features.layers:
+            parts = [out.hidden_states[n] for n in self._features.layers]
+            states = torch.cat(parts, dim=-1).to("cpu", torch.float32)
+        return logits_BWV[:, logits_BWV.shape[1] - most :], states
+
+    def tap(self, layers: Sequence[int]) -> int:
+        self._features.tap(layers)
+        return self._features.width
+
+    def features(self, slot: int) -> Any:
+        self.length(slot)
+        return self._features.of(slot)
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
         before = self._slots.before(slot, length, path)
         if path is not None:
             with torch.inference_mode():
                 self._cache.move(slot, before, path)
+        self._features.keep(slot, length, path)
         self._slots.settle(slot, length)
 
     def fits(self, lengths: Sequence[int]) -> bool:
@@ -273,4 +294,5 @@ class HFModel:
         end = pages.start + count
         self._reserve({slot: end})
         self._cache.restore(slot, pages.start, count, pages.cells)
+        self._features.forget(slot)
         self._slots.settle(slot, end)

@@ -149,7 +149,7 @@ static void pass(fr_pool *pool, fr_model *model, const char *path, int rows, con
                  cache *caches, int32_t (*row)[4], const int32_t *start, const int32_t *list,
                  uint64_t *sum) {
     int32_t tokens[ROWS], positions[ROWS], cells[ROWS], shared[ROWS], wanted[ROWS];
-    static float logits[ROWS * TOKENS];
+    static float logits[ROWS * TOKENS], features[ROWS * 2 * HIDDEN];
     for (int r = 0; r < rows; r++) {
         tokens[r] = row[r][0], positions[r] = row[r][1], cells[r] = row[r][2];
         shared[r] = row[r][3], wanted[r] = r;
@@ -157,9 +157,10 @@ static void pass(fr_pool *pool, fr_model *model, const char *path, int rows, con
     void *const *pages[2] = {caches[0].page, caches[1].page};
     /* every row but the first two */
     fr_pass given = {rows, 2, rows - 2, tokens, positions, slot, cells, shared, start, list,
-                     wanted + 2, pages, logits, TOKENS, NULL, 0};
+                     wanted + 2, pages, logits, TOKENS, NULL, 0, features, 2 * HIDDEN};
     if (fr_run(pool, model, path, &given)) exit(4);
     *sum = of_floats(*sum, logits, (int64_t)(rows - 2) * TOKENS);
+    *sum = of_floats(*sum, features, (int64_t)rows * 2 * HIDDEN);
     /* the same again, but only the largest of all logits but the last */
     int64_t choices[ROWS];
     given.logits = NULL, given.choices = choices, given.chosen_of = TOKENS - 1;
@@ -182,7 +183,7 @@ static void models(fr_pool *pool, const char *path, int type, int variant) {
             table[i * TURNED + j] = real();
             table[i * TURNED + TURNED / 2 + j] = real();
         }
-    fr_op ops[2 + 8 * LAYERS + 1];
+    fr_op ops[2 + 8 * LAYERS + 3];
     int n = 0;
     fr_matrix *m[7], *head = matrix(pool, type, TOKENS, HIDDEN, RANDOM, NULL), *made[64];
     int count = 0;
@@ -216,6 +217,9 @@ static void models(fr_pool *pool, const char *path, int type, int variant) {
         ops[n++] = (fr_op){.kind = FR_LINEAR, .flags = FR_ADD, .in = F, .out = {X}, .maps = 1,
                            .matrix = {m[6]}};
     }
+    ops[n++] = (fr_op){.kind = FR_TAP, .in = X, .layer = 1, .width = HIDDEN};
+    ops[n++] = (fr_op){.kind = FR_TAP, .in = X, .layer = 0, .width = HIDDEN, .epsilon = 1e-5f,
+                       .weight = vector(13, 1)};
     ops[n++] = (fr_op){.kind = FR_NORM, .flags = coded | FR_CHOSEN, .in = X, .out = {H},
                        .width = HIDDEN, .epsilon = 1e-5f, .weight = vector(12, 1)};
     ops[n++] = (fr_op){.kind = FR_LINEAR, .flags = FR_CHOSEN, .in = H, .out = {-1}, .maps = 1,

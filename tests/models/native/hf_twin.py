@@ -73,6 +73,14 @@ def twin(path: Path, **config: Any) -> Any:
 
 
 @torch.no_grad()
+def states(module: Any, tokens: Sequence[int]) -> list[np.ndarray]:
+    """[len(tokens), hidden] behind 0 layers, 1, …; the last are normed."""
+    ids = torch.tensor([list(tokens)])
+    found = module(input_ids=ids, use_cache=False, output_hidden_states=True).hidden_states
+    return [rows[0].numpy() for rows in found]
+
+
+@torch.no_grad()
 def rows(module: Any, tokens: Sequence[int]) -> np.ndarray:
     """Logits [len(tokens), V] of one text."""
     return module(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits[0].numpy()

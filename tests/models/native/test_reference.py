@@ -17,7 +17,7 @@ from forerun.models.native.dequantise import TYPES
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
 from forerun.models.native.rows import lay_out
-from models.native.hf_twin import exactly, rows, twin
+from models.native.hf_twin import exactly, rows, states, twin
 from models.tiny_gguf import Q4_K_M, Q4_K_M_NARROW, write
 
 TEXT = tuple(random.Random(8).choices(range(23), k=40))
@@ -70,6 +70,21 @@ def test_float64_is_exact(case, tmp_path):
         theirs = rows(twin(path), TEXT)
     assert theirs.dtype == np.float64
     near(read(runner(path), Step(slot=0, tokens=TEXT)), theirs, 1e-11)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_features_are_the_hidden_states(case, tmp_path):
+    path = write(tmp_path / "a.gguf", **CASES[case])
+    made, layers = runner(path), CASES[case].get("layers", 3)
+    with exactly():
+        theirs = states(twin(path), TEXT)
+    assert len(theirs) == layers + 1
+    for behind in ((0,), (layers,), (1, 0, layers)):
+        made.tap(behind)
+        read(made, Step(slot=0, tokens=TEXT, rows=0))
+        expected = np.hstack([theirs[n] for n in behind])
+        assert made.features.dtype == np.float32
+        near(made.features, expected, 1e-6)  # they are handed out as float32
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -10,7 +10,7 @@ Who runs the list (plan.py in C, reference.py in NumPy) decides about memory, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -116,7 +116,16 @@ class Gated:
     activation: Activation
 
 
-Operation = Embed | Norm | Linear | Attend | Gated
+@dataclass(frozen=True, kw_only=True)
+class Tap:
+    """What x holds, normed where there is a weight, is handed out: as part `part` of a feature."""
+
+    x: str
+    part: int
+    weight: str | None = None
+
+
+Operation = Embed | Norm | Linear | Attend | Gated | Tap
 Graph = list[Operation]
 
 
@@ -194,6 +203,23 @@ def _onto_x(x: str, weight: str, norm: str, normed: bool) -> Iterator[Operation]
         return
     yield Linear(x=x, maps=((weight, None, "o"),))
     yield Norm(x="o", weight=f"{norm}.weight", out="x", add=True)
+
+
+def tapped(graph: Graph, layers: Sequence[int]) -> Graph:
+    """The same, handing out what stands behind so many layers: see `models/features.py`."""
+    found: Graph = []
+    behind = 0
+    for op in graph:
+        match op:
+            case Norm(x=x, weight=weight) if weight.endswith(".attn_norm.weight"):
+                found += [Tap(x=x, part=i) for i, n in enumerate(layers) if n == behind]
+                behind += 1
+            case Norm(x=x, weight="output_norm.weight"):
+                found += [
+                    Tap(x=x, part=i, weight=op.weight) for i, n in enumerate(layers) if n == behind
+                ]
+        found.append(op)
+    return found
 
 
 ARCHITECTURES: dict[str, Callable[[Hyperparameters], Graph]] = {

@@ -28,7 +28,7 @@ TYPES = (
 
 FLOAT_TYPES = frozenset(TYPES[:3])
 
-EMBED, NORM, LINEAR, GATED, ROTATE, ATTEND = range(6)
+EMBED, NORM, LINEAR, GATED, ROTATE, ATTEND, TAP = range(7)
 ADD, QUANTISE, CHOSEN, INTERLEAVED, GELU, FLOATS = (1 << i for i in range(6))
 
 
@@ -64,6 +64,8 @@ class CPass(Structure):
         ("logits_stride", c_int64),
         ("choices", c_void_p),
         ("chosen_of", c_int32),
+        ("features", c_void_p),
+        ("features_stride", c_int64),
     ]
 
 

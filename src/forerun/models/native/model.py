@@ -33,6 +33,7 @@ from forerun.models.base import (
     ending_ids,
 )
 from forerun.models.cores import usable_cores
+from forerun.models.features import Features
 from forerun.models.gguf import read_gguf
 from forerun.models.load import checked_threads
 from forerun.models.native import plan
@@ -102,7 +103,8 @@ class NativeModel:
             self.vocab_size = min(h.vocabulary, int(tokenizer.vocab_size))
         self.eos = self._ending(eos, file.metadata)
         self.context: int | None = h.context if context is None else min(context, h.context)
-        self.abilities = Abilities()
+        self.abilities = Abilities(features=True)
+        self._features = Features(h.hidden, h.layers)
         self.generation_defaults = dict(generation_defaults or {})
         self.max_memory = max_memory
         page = self._runner.bytes_per_cell * PAGE
@@ -165,6 +167,7 @@ class NativeModel:
     def close(self, slot: int) -> None:
         self._slots.close(slot)
         self._runner.reserve(slot, 0)
+        self._features.forget(slot)
 
     def length(self, slot: int) -> int:
         return self._slots.length(slot)
@@ -181,13 +184,24 @@ class NativeModel:
         self._reserve({s.slot: before + len(s.tokens) for s, before in zip(steps, lengths)})
         rows = lay_out(steps, lengths)
         wanted = self._wanted(rows, all(step.choices or not step.wanted for step in steps))
+        features = self._runner.features
         found = []
-        start = 0
-        for step in steps:
+        start = row = 0
+        for step, before in zip(steps, lengths):
             self._slots.record(step)
+            self._features.record(step.slot, before, features[row : row + len(step.tokens)])
             found.append(wanted[start : start + step.wanted])
-            start += step.wanted
+            start, row = start + step.wanted, row + len(step.tokens)
         return found
+
+    def tap(self, layers: Sequence[int]) -> int:
+        if self._features.tap(layers):
+            self._runner.tap(layers)
+        return self._features.width
+
+    def features(self, slot: int) -> Any:
+        self.length(slot)
+        return self._features.of(slot)
 
     def _wanted(self, rows: Rows, choices: bool) -> Any:
         runner, size = self._runner, self.vocab_size
@@ -248,11 +262,13 @@ class NativeModel:
         self._reserve({slot: end})
         self._runner.restore(slot, pages.start, count, pages.cells)
         self._slots.settle(slot, end)
+        self._features.forget(slot)
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
         before = self._slots.before(slot, length, path)
         if path is not None and any(i != index for i, index in enumerate(path)):
             self._runner.move(slot, before, path)
+        self._features.keep(slot, length, path)
         self._slots.settle(slot, length)
 
 

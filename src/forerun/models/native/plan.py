@@ -6,8 +6,6 @@ Matrices are packed into tiles when the plan is made, with the values they have 
 an input of a packed matrix is kept as 8-bit codes beside the floats; where that happens is the
 plan's business, not the graph's.
 
-Caches are pages of PAGE positions, each with the keys and values of all layers as half floats.
-
 What this module does not know: which slots are open, how long they are, and who may grow.
 """
 
@@ -23,6 +21,7 @@ import numpy as np
 from forerun.errors import CapabilityError
 from forerun.models.gguf import GGUFFile
 from forerun.models.native import kernels as c
+from forerun.models.native.caches import Caches
 from forerun.models.native.dequantise import dequantise
 from forerun.models.native.graph import (
     ARCHITECTURES,
@@ -34,6 +33,8 @@ from forerun.models.native.graph import (
     Linear,
     Norm,
     Rotation,
+    Tap,
+    tapped,
     widths,
 )
 from forerun.models.native.rows import Rows
@@ -73,26 +74,32 @@ class Plan:
         self._matrices: dict[str, c.Matrix] = {}
         self._arena = c.Arena()
         self._turns: dict[Rotation, _Turns] = {}
-        graph = ARCHITECTURES[h.architecture](h)
+        self._graph = ARCHITECTURES[h.architecture](h)
         self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
-        self._as_codes, self._as_floats = self._inputs(graph)
-        operations = list(self._compiled(graph))
-        sizes = np.array([widths(h)[name] for name in self._buffers], dtype=np.int32)
-        self._shape = (h.layers, h.kv_heads, h.head_width)
-        self._model: int | None = self._lib.fr_model_new(
+        self._as_codes, self._as_floats = self._inputs(self._graph)
+        self._caches = Caches(h.layers, h.kv_heads, h.head_width)
+        self._model: int | None = None
+        self._free: Any = None
+        self.tap(())
+
+    def tap(self, layers: Sequence[int]) -> None:
+        operations = list(self._compiled(tapped(self._graph, layers)))
+        sizes = np.array([widths(self._h)[name] for name in self._buffers], dtype=np.int32)
+        made = self._lib.fr_model_new(
             (c.COperation * len(operations))(*operations),
             len(operations),
             sizes.ctypes.data,
             len(sizes),
-            max_rows,
-            *self._shape,
+            self._max_rows,
+            *self._caches.shape,
         )
-        if not self._model:
+        if not made:
             raise MemoryError("no memory for the plan's buffers")
-        weakref.finalize(self, self._lib.fr_model_free, self._model)
-        self._page_bytes = int(self._lib.fr_page_bytes(*self._shape))
-        self._pages: dict[int, list[c.Memory]] = {}
-        self._tables: dict[int, Any] = {}  # slot -> addresses of its pages, as C sees them
+        if self._free is not None:
+            self._free()
+        self._model, self._free = made, weakref.finalize(self, self._lib.fr_model_free, made)
+        self._features_width = self._h.hidden * len(layers)
+        self.features = np.empty((0, self._features_width), dtype=np.float32)
 
     # ------------------------------------------------------------------ compiling
 
@@ -152,6 +159,16 @@ class Plan:
                     )
                 case Attend():
                     yield from self._attention(op)
+                case Tap():
+                    yield self._operation(
+                        c.TAP,
+                        op.x,
+                        (),
+                        layer=op.part,
+                        width=h.hidden,
+                        epsilon=h.epsilon,
+                        weight=self._vector(op.weight),
+                    )
 
     def _attention(self, op: Attend) -> Iterator[c.COperation]:
         h = self._h
@@ -190,7 +207,7 @@ class Plan:
         **fields: Any,
     ) -> c.COperation:
         out = [self._buffers.get(name, -1) for name in outs]
-        if kind not in (c.LINEAR, c.ROTATE):
+        if kind not in (c.LINEAR, c.ROTATE, c.TAP):
             flags |= c.QUANTISE * (outs[0] in self._as_codes)
             flags |= c.FLOATS * (outs[0] in self._as_floats)
         matrices = [ctypes.addressof(self._matrix(name).c) for name in weights]
@@ -239,43 +256,25 @@ class Plan:
 
     @property
     def bytes_per_cell(self) -> int:
-        return self._page_bytes // c.PAGE
+        return self._caches.page_bytes // c.PAGE
 
     def cells(self, slot: int) -> int:
-        return len(self._pages.get(slot, ())) * c.PAGE
+        return self._caches.cells(slot)
 
     def reserve(self, slot: int, cells: int) -> None:
-        """Whole pages of room for `cells`; what is left over is freed. See `rows.Runner`."""
-        held = self._pages.get(slot, [])
-        count = -(-cells // c.PAGE)
-        more = [c.Memory(self._page_bytes) for _ in range(count - len(held))]
-        if count == 0:
-            self._pages.pop(slot, None)
-            self._tables.pop(slot, None)
-            return
-        pages = self._pages[slot] = [*held[:count], *more]
-        self._tables[slot] = (ctypes.c_void_p * count)(*(page.address for page in pages))
+        """Whole pages; what is left over is freed. See `rows.Runner`."""
+        room = self._caches.reserve(slot, cells)
         for turns in self._turns.values():
-            turns.fill(count * c.PAGE)
+            turns.fill(room)
 
     def move(self, slot: int, before: int, path: Sequence[int]) -> None:
-        for i, index in enumerate(path):
-            if i != index:
-                table = self._tables[slot]
-                self._lib.fr_move(table, *self._shape, before + index, before + i)
+        self._caches.move(slot, before, path)
 
     def save(self, slot: int, start: int, stop: int) -> np.ndarray[Any, Any]:
-        layers, heads, width = self._shape
-        saved = np.empty((layers, heads, 2, stop - start, width), dtype=np.uint16)
-        self._copy(slot, start, stop - start, saved, back=False)
-        return saved
+        return self._caches.save(slot, start, stop)
 
     def restore(self, slot: int, start: int, count: int, saved: np.ndarray[Any, Any]) -> None:
-        self._copy(slot, start, count, saved, back=True)
-
-    def _copy(self, slot: int, first: int, count: int, saved: Any, *, back: bool) -> None:
-        table, room = self._tables[slot], saved.shape[3]
-        self._lib.fr_cells(table, *self._shape, first, count, saved.ctypes.data, room, back)
+        self._caches.restore(slot, start, count, saved)
 
     # ------------------------------------------------------------------ a pass
 
@@ -293,6 +292,7 @@ class Plan:
         return choices
 
     def _calls(self, rows: Rows, into: Any, chosen_of: int) -> None:
+        self.features = np.empty((len(rows), self._features_width), dtype=np.float32)
         for start in range(0, len(rows), self._max_rows):
             end = min(start + self._max_rows, len(rows))
             first, last = np.searchsorted(rows.wanted, (start, end))
@@ -303,9 +303,7 @@ class Plan:
         self, rows: Rows, start: int, end: int, wanted: Any, into: Any, chosen_of: int
     ) -> None:
         slots = list(dict.fromkeys(rows.slots[start:end].tolist()))
-        tables = (ctypes.c_void_p * len(slots))(
-            *(ctypes.addressof(self._tables[slot]) for slot in slots)
-        )
+        tables = self._caches.tables(slots)
         if len(slots) == 1:
             numbers = np.zeros(end - start, dtype=np.int32)
         else:
@@ -330,6 +328,8 @@ class Plan:
             logits_stride=self._h.vocabulary,
             choices=into.ctypes.data if chosen_of else None,
             chosen_of=chosen_of,
+            features=self.features[start:].ctypes.data,
+            features_stride=self._features_width,
         )
         if self._lib.fr_run(self._pool.address, self._model, self._path, given):
             raise MemoryError("no memory for a pass")

@@ -32,6 +32,8 @@ from forerun.models.native.graph import (
     Linear,
     Norm,
     Rotation,
+    Tap,
+    tapped,
     widths,
 )
 from forerun.models.native.rows import Rows
@@ -81,14 +83,20 @@ class Reference:
         dtype: type[np.floating[Any]] = np.float32,
         memory: int = MEMORY,
     ) -> None:
-        self._graph: Graph = ARCHITECTURES[h.architecture](h)
         self._h, self._dtype = h, dtype
+        self._graph: Graph
+        self.tap(())
+        self.features = np.empty((0, 0), dtype=np.float32)
         self._weights = Weights(file, dtype, memory)
         self._widths = widths(h)
         self._caches: dict[int, Array] = {}  # slot -> [keys and values, layers, heads, cells, D]
         self._frequencies = {
             op.rotation: self._turning(op.rotation) for op in self._graph if isinstance(op, Attend)
         }
+
+    def tap(self, layers: Sequence[int]) -> None:
+        self._graph = tapped(ARCHITECTURES[self._h.architecture](self._h), layers)
+        self._parts = len(layers)
 
     @property
     def bytes_per_cell(self) -> int:
@@ -132,6 +140,7 @@ class Reference:
             for rotation, frequencies in self._frequencies.items()
         }
         logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=self._dtype)
+        parts = np.empty((len(rows), self._parts, self._h.hidden), dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):  # a law says what is wrong with it
             for op in self._graph:
                 match op:
@@ -149,7 +158,17 @@ class Reference:
                         self._attend(op, rows, angles[op.rotation], buffers)
                     case Gated():
                         self._gate(op, buffers[op.x], buffers[op.out])
+                    case Tap():
+                        self._hand_out(op, buffers[op.x], parts[:, op.part])
+        self.features = parts.reshape(len(rows), -1)
         return logits
+
+    def _hand_out(self, op: Tap, x_RI: Array, out_RI: Array) -> None:
+        if op.weight is None:
+            out_RI[:] = x_RI
+            return
+        for x, out in zip(x_RI, out_RI):
+            out[:] = _normed(x, self._weights[op.weight], self._h.epsilon)
 
     def _norm(self, op: Norm, x_RI: Array, out_RI: Array) -> None:
         weight = self._weights[op.weight]

@@ -135,6 +135,15 @@ class Runner(Protocol):
         """
         ...
 
+    def tap(self, layers: Sequence[int]) -> None:
+        """From now on a pass leaves what stands behind `layers` in `features`: [R, their width]."""
+        ...
+
+    @property
+    def features(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Of the last pass, the caller's own."""
+        ...
+
     def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
         """One pass: caches each row's key and value, returns logits [W, V], the caller's own.
 

@@ -34,7 +34,7 @@ typedef struct {
     const float *bias; /* [tiles * 16] or NULL */
 } fr_matrix;
 
-typedef enum { FR_EMBED, FR_NORM, FR_LINEAR, FR_GATED, FR_ROTATE, FR_ATTEND } fr_kind;
+typedef enum { FR_EMBED, FR_NORM, FR_LINEAR, FR_GATED, FR_ROTATE, FR_ATTEND, FR_TAP } fr_kind;
 
 enum {
     FR_ADD = 1,         /* add to `out` instead of writing it */
@@ -51,12 +51,13 @@ typedef struct {
     int32_t out[3]; /* LINEAR: one for each matrix; ROTATE: q, k, v; -1: the pass's logits */
     int32_t maps;   /* matrices: LINEAR 1 to 3; GATED gate and up; EMBED the table */
     int32_t width;  /* values of a row of `in` or `out` */
-    int32_t layer, heads, kv_heads, head_width;
+    int32_t layer; /* TAP: which part of a row of features */
+    int32_t heads, kv_heads, head_width;
     int32_t window; /* keys a row sees, its own included; 0: all */
     int32_t turned; /* values of a head that turn */
     float epsilon, scale;
     const fr_matrix *matrix[3];
-    const float *weight;   /* NORM; ROTATE: of q heads or NULL */
+    const float *weight;   /* NORM; ROTATE: of q heads, TAP: of a norm; or NULL */
     const float *k_weight; /* ROTATE: of k heads or NULL */
     const float *table;    /* ROTATE: [position][turned]: cosines, then sines */
 } fr_op;
@@ -72,6 +73,8 @@ typedef struct {
     int64_t logits_stride;
     int64_t *choices;   /* [wanted]: what fr_argmax (laws.h) says of each row's first `chosen_of` */
     int32_t chosen_of;  /* logits */
+    float *features;    /* [rows][stride]: what TAPs hand out, part after part */
+    int64_t features_stride;
 } fr_pass;
 
 typedef struct fr_pool fr_pool;

@@ -42,6 +42,17 @@ static void norm(const running *g, const fr_op *op, int row) {
     }
 }
 
+static void tap(const running *g, const fr_op *op, int row) {
+    const fr_buffer *in = &g->model->buffer[op->in];
+    const float *x = in->floats + row * in->stride;
+    float *to = g->pass->features + row * g->pass->features_stride + (int64_t)op->layer * op->width;
+    if (op->weight)
+        g->kernels->norm(x, op->weight, g->kernels->inverse_rms(x, op->width, op->epsilon),
+                         op->width, to, 0);
+    else
+        memcpy(to, x, (size_t)op->width * sizeof *to);
+}
+
 /* out[r][16 channels of the tile] for all rows of the operation's input */
 static void tile_rows(const running *g, const fr_op *op, const fr_matrix *m, int64_t tile,
                       const uint8_t *next, int first, int count, float *out) {
@@ -212,5 +223,6 @@ void fr_take(const running *g, const fr_op *op, int item, int thread) {
         case FR_GATED: gated(g, op, item); break;
         case FR_ROTATE: rotate(g, op, item); break;
         case FR_ATTEND: attend(g, op, item, thread); break;
+        case FR_TAP: tap(g, op, item); break;
     }
 }
