@@ -68,7 +68,8 @@ def test_signatures():
     assert signature(forerun.Stream.wait) == "(self, timeout=None)"
     assert signature(forerun.Stream.cancel) == "(self, *, wait=True)"
     assert signature(forerun.TabularModel) == (
-        "(next_law, vocab_size, eos=None, *, context=None, max_memory=None, name='tabular')"
+        "(next_law, vocab_size, eos=None, *, context=None, max_memory=None, tokenizer=None,"
+        " name='tabular')"
     )
     assert signature(forerun.certify.exact_law) == (
         "(target, drafter=None, *, verifier='auto', num_draft=4, costs=None, prompt=(0,), "
@@ -83,6 +84,9 @@ def test_signatures():
 
 def test_drafters_signatures():
     assert signature(forerun.drafters.ModelDrafter) == "(model, *, sampling=None, prefix_memory=0)"
+    intersection = signature(forerun.drafters.IntersectionDrafter)
+    assert intersection == "(model, *, sampling=None, prefix_memory=0)"
+    assert signature(forerun.drafters.StringMatchDrafter) == "(model, *, prefix_memory=0)"
     for kind in ("SampledTreeDrafter", "GreedyPlusOneTreeDrafter"):
         assert signature(getattr(forerun.drafters, kind)) == (
             "(model, *, shape=None, sampling=None, prefix_memory=0)"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import names, with_model
+from forerun.drafters import fitting, names, with_model
 from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
@@ -42,8 +42,10 @@ def load(
     drafter      "ngram", "suffix", "model" (needs draft_model), several of them joined by + such as
                  "suffix+model", a Drafter, or None: plain decoding. Of trees num_draft is the
                  number of nodes: "suffix-tree"; "tree", "sampled-tree", "greedy-plus-one-tree"
-                 (need draft_model)
-    draft_model  a smaller model with the same vocabulary; alone it means drafter="model"
+                 (need draft_model). For a draft_model with other tokens: "intersection",
+                 "string-match"
+    draft_model  a smaller model; alone it means drafter="model" where both number their tokens
+                 alike, else "intersection"
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
@@ -74,9 +76,8 @@ def load(
         small = (
             draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
         )
-        drafter = find_drafter(
-            "model" if drafter is None else drafter, model=small, prefix_memory=prefix_memory
-        )
+        named = fitting(target, small) if drafter is None else drafter
+        drafter = find_drafter(named, model=small, prefix_memory=prefix_memory)
     return Engine(
         target,
         drafter,

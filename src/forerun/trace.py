@@ -147,7 +147,9 @@ class DrafterStats:
         return self.drafted - self.accepted
 
 
-MODEL_DRAFTERS = frozenset({"model", "tree", "sampled-tree", "greedy-plus-one-tree"})
+MODEL_DRAFTERS = frozenset(
+    {"model", "intersection", "string-match", "tree", "sampled-tree", "greedy-plus-one-tree"}
+)
 """Drafters whose drafting is passes of a model, by name."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import Drafter, DraftRequest
 from forerun.drafters.base import outlook, parts
 from forerun.errors import OptionError
@@ -34,6 +35,11 @@ def peaked(salt: int, prefix: tuple[int, ...]) -> list[float]:
 def tabular(salt: int = 0, **options: Any) -> TabularModel:
     """A small model that can be pickled."""
     return TabularModel(partial(peaked, salt), V, END, **options)
+
+
+def spoken() -> TabularModel:
+    """A target with a tokenizer."""
+    return tabular(1, tokenizer=of_pieces(pieces(V)))
 
 
 def sample(q: Any, node: int, path: tuple[int, ...]) -> int:
@@ -84,6 +90,7 @@ class DrafterContract:
 
     deterministic: bool | None = True
     chain = True
+    cached = False  # a deterministic one has a model, whose cache is not the text alone
 
     def make(self) -> Drafter:
         raise NotImplementedError
@@ -101,14 +108,14 @@ class DrafterContract:
     def test_is_a_drafter(self) -> None:
         drafter = self.make()
         assert isinstance(drafter, Drafter)
-        drafter.check(tabular(1))
+        drafter.check(spoken())
         assert drafter.traits.laws is not bool(self.deterministic)
         assert drafter.propose([]) == []
 
     @pytest.mark.parametrize("num_draft", [1, 2, 5])
     def test_proposals_are_well_formed(self, num_draft: int) -> None:
         drafter = self.make()
-        drafter.check(tabular(1))
+        drafter.check(spoken())
         drafted = 0
         for prompt, output in texts(40):
             proposal = self.proposal(drafter, prompt, output, num_draft)
@@ -134,7 +141,7 @@ class DrafterContract:
     def test_the_outlook_bounds_the_proposal_and_changes_nothing(self) -> None:
         for prompt, output in texts(30):
             drafter = self.make()
-            drafter.check(tabular(1))
+            drafter.check(spoken())
             drafter.begin(0, prompt)
             drafter.observe(0, output)
             before = pickle.dumps(drafter)
@@ -244,7 +251,7 @@ class DrafterContract:
                 committed = output[done : done + rng.randrange(1, 4)]
                 rounds.observe(0, committed)
                 done += len(committed)
-            if self.deterministic and self.chain:
+            if self.deterministic and self.chain and not self.cached:
                 assert pickle.dumps(rounds) == pickle.dumps(plain)
             request = ask(0, prompt, output)
             assert same(rounds.propose([request])[0], plain.propose([request])[0])

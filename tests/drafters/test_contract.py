@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import (
     Drafter,
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    IntersectionDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
     SampledTreeDrafter,
+    StringMatchDrafter,
     SuffixDrafter,
     SuffixTreeDrafter,
 )
 
-from .contract import DrafterContract, tabular
+from .contract import DrafterContract, V, spoken, tabular
+
+
+def foreign(kind: type[ModelDrafter], **options: Any) -> Drafter:
+    """A drafter whose draft model has the target's tokens in another order."""
+    made = kind(tabular(2, tokenizer=of_pieces(pieces(V)[::-1]), **options))
+    made.check(spoken())
+    return made
+
+
+class TestIntersection(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return foreign(IntersectionDrafter)
+
+
+class TestIntersectionOfShortContext(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return foreign(IntersectionDrafter, context=16)
+
+
+class TestStringMatch(DrafterContract):
+    cached = True
+
+    def make(self) -> Drafter:
+        return foreign(StringMatchDrafter)
 
 
 class TestModel(DrafterContract):

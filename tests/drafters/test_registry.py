@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import pytest
 
+from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import (
     DRAFTERS,
+    TRANSLATING,
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    IntersectionDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
     SampledTreeDrafter,
+    StringMatchDrafter,
     SuffixDrafter,
     SuffixTreeDrafter,
     drafter,
+    fitting,
     names,
 )
 from forerun.errors import OptionError, UnknownNameError
 
-from .contract import tabular
+from .contract import V, tabular
 
+FOREIGN = (IntersectionDrafter, StringMatchDrafter)
 TREES = (LikeliestTreeDrafter, SampledTreeDrafter, GreedyPlusOneTreeDrafter)
 
 
 def test_names() -> None:
     assert list(DRAFTERS) == [
-        "none", "model", "ngram", "suffix", "prediction",
+        "none", "model", "intersection", "string-match", "ngram", "suffix", "prediction",
         "suffix-tree", "tree", "sampled-tree", "greedy-plus-one-tree",
     ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)
@@ -40,8 +46,22 @@ def test_names() -> None:
 def test_every_drafter_carries_its_name() -> None:
     made = [NgramDrafter(), SuffixDrafter(), PredictionDrafter([]), ModelDrafter(tabular())]
     made += [SuffixTreeDrafter()]
-    made += [kind(tabular()) for kind in TREES]
+    made += [kind(tabular()) for kind in (*TREES, *FOREIGN)]
     assert all(DRAFTERS[one.name] is type(one) for one in made)
+
+
+def test_those_that_translate() -> None:
+    assert {kind.name for kind in FOREIGN} == TRANSLATING
+    assert all(isinstance(DRAFTERS[kind.name](model=tabular()), kind) for kind in FOREIGN)
+
+
+def test_the_drafter_that_fits_a_draft_model() -> None:
+    ours, reversed_, longer = pieces(V), pieces(V)[::-1], [*pieces(V), b"c"]
+    target = tabular(tokenizer=of_pieces(ours))
+    assert fitting(target, tabular(tokenizer=of_pieces(ours))) == "model"
+    assert fitting(target, tabular(tokenizer=of_pieces(longer))) == "model"
+    assert fitting(target, tabular(tokenizer=of_pieces(reversed_))) == "intersection"
+    assert fitting(target, tabular()) == "model", "without a tokenizer sizes are compared"
 
 
 def test_none_and_objects() -> None:

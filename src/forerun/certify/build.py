@@ -21,7 +21,7 @@ from forerun.certify.prompts import prompts
 from forerun.certify.reference import Reference
 from forerun.certify.references import references
 from forerun.certify.settings import matrix
-from forerun.drafters import NEEDS, names
+from forerun.drafters import NEEDS, TRANSLATING, names
 from forerun.drafters import drafter as find_drafter
 from forerun.engine.choices import AUTO
 from forerun.errors import OptionError, UnknownNameError
@@ -160,7 +160,9 @@ def _of_entry(wanted: Wanted) -> Case:
 
 
 def _numbers_alike(wanted: Wanted) -> bool:
-    return wanted.draft_model is not None and not wanted.options.get("different_vocabulary")
+    translated = TRANSLATING & set(names(wanted.drafter or "none"))
+    different = translated or wanted.options.get("different_vocabulary")
+    return wanted.draft_model is not None and not different
 
 
 def precise(dtype: str) -> str:

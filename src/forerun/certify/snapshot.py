@@ -18,11 +18,13 @@ import pickle
 import types
 from typing import Any
 
+from forerun.drafters.translate import Translator
 from forerun.engine.request import Request
 from forerun.errors import CapabilityError
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
 from forerun.text.grammar import CompiledGrammar
+from forerun.text.tokenizer import Tokenizer
 
 _SHARED = (
     type,
@@ -33,6 +35,8 @@ _SHARED = (
     Request,
     Costs,
     CompiledGrammar,
+    Tokenizer,
+    Translator,
 )
 """Code, and frozen values that may hold code; an object that can be called may have a state."""
 

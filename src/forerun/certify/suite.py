@@ -19,15 +19,18 @@ from typing import Any, Literal
 import numpy as np
 
 from forerun.certify.enumerate import exact_law, plain_law, total_variation
+from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import (
     Drafter,
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    IntersectionDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
     SampledTreeDrafter,
+    StringMatchDrafter,
     SuffixDrafter,
     SuffixTreeDrafter,
 )
@@ -50,7 +53,7 @@ CHAIN_VERIFIERS = ("rejection", "block", "coupled")
 
 COSTS = Costs(
     target=tuple(1 + 0.1 * i for i in range(16)),
-    draft={"model": (0.05,)},
+    draft={"model": (0.05,), "intersection": (0.05,), "string-match": (0.05,)},
     fixed=True,
 )
 """What decides γ where that is "auto": so that it rises and falls with what was accepted."""
@@ -191,8 +194,18 @@ def draft_model(vocabulary: int, *, context: int | None = None) -> TabularModel:
     return TabularModel(table(vocabulary, 2), vocabulary, context=context, name="draft")
 
 
+def foreign(vocabulary: int, tokens: Sequence[bytes] | None = None) -> TabularModel:
+    """A draft model with tokens of its own: some of the target's, in another order, and others."""
+    own = [b"abb", *pieces(vocabulary)[:0:-1], b"c"] if tokens is None else tokens
+    law = table(len(own), 3, zeros=True)
+    return TabularModel(law, len(own), name="draft", tokenizer=of_pieces(own))
+
+
 def target(vocabulary: int, *, eos: int | None = None, context: int | None = None) -> TabularModel:
-    return TabularModel(table(vocabulary, 1, zeros=True), vocabulary, eos, context=context)
+    return TabularModel(
+        table(vocabulary, 1, zeros=True), vocabulary, eos, context=context,
+        tokenizer=of_pieces(pieces(vocabulary)),
+    )  # fmt: skip
 
 
 def _predicted(vocabulary: int) -> list[int]:
@@ -218,6 +231,8 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
             [SuffixDrafter(), ModelDrafter(draft_model(vocabulary))]
         )
     },
+    "intersection": {"": lambda vocabulary: IntersectionDrafter(foreign(vocabulary))},
+    "string-match": {"": lambda vocabulary: StringMatchDrafter(foreign(vocabulary))},
     "suffix-tree": {"": lambda vocabulary: SuffixTreeDrafter()},
     "tree": {"": lambda vocabulary: LikeliestTreeDrafter(draft_model(vocabulary))},
     "sampled-tree": {

@@ -24,12 +24,14 @@ from forerun.certify.build import made as made_by
 from forerun.certify.plan import Case
 from forerun.certify.prompts import random_prompts
 from forerun.certify.references import folders, references
-from forerun.certify.tiny import random_pair
-from forerun.drafters import DRAFTERS, Drafter
+from forerun.certify.tiny import Pair, random_pair
+from forerun.certify.vocabularies import of_pieces, pieces
+from forerun.drafters import DRAFTERS, TRANSLATING, Drafter, names
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
 from forerun.models.base import Model
+from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS, verifier
 
 VOCABULARIES = (8, 32, 64)  # of tables
@@ -75,6 +77,15 @@ def _tiny_drafter(name: str, model: Model) -> Drafter | None:
     return find_drafter(name, **{need: given[need] for need in needs(name)})
 
 
+def _tiny_pair(name: str, pair: Pair) -> tuple[TabularModel, TabularModel]:
+    """Target and draft; for drafters that translate, with the same tokens in another order."""
+    target, draft = pair.target(), pair.draft()
+    if TRANSLATING & set(names(name)):
+        own = pieces(pair.vocabulary)
+        target.tokenizer, draft.tokenizer = of_pieces(own), of_pieces(own[::-1])
+    return target, draft
+
+
 def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wanted) -> Case:
     from forerun.certify.engines.own import OwnEngine
 
@@ -82,13 +93,14 @@ def _tiny_forerun(name: str, judge: str, vocabulary: int, seed: int, wanted: Wan
         "kind": "tabular",
         "vocabulary": vocabulary,
         "seed": seed,
-        "draft": "model" in needs(name),
+        "draft": "model" in needs(name) and not TRANSLATING & set(names(name)),
         "precision": "float64",
     }
     pair = random_pair(vocabulary=vocabulary, seed=seed, order=1, eos=vocabulary - 1)
+    target, draft = _tiny_pair(name, pair)
     engine = OwnEngine(
-        pair.target(),
-        _tiny_drafter(name, pair.draft()),
+        target,
+        _tiny_drafter(name, draft),
         verifier=judge,
         num_draft=4 if wanted.num_draft is None else wanted.num_draft,
         costs=TINY_COSTS,

@@ -12,6 +12,7 @@ from typing import Any
 from forerun.cli.report import as_dict, summary, tokens_per_second
 from forerun.cli.screen import DIM, STRONG, Screen
 from forerun.cli.session import Session
+from forerun.drafters.base import parts
 from forerun.engine import Completion
 from forerun.engine.choices import AUTO
 from forerun.engine.prompt import Prompt, prompt_ids
@@ -29,7 +30,7 @@ def compare(session: Session, prompt: Prompt) -> Exception | None:
     session.engine.generate(ids[:1], max_tokens=WARM_UP, seed=0)
     auto = settings.num_draft == AUTO
     most = "as many tokens a round as pay" if auto else f"up to {settings.num_draft} tokens a round"
-    head = f"speculative: {settings.drafter_name}, {most}"
+    head = f"speculative: {'+'.join(parts(session.engine.drafter)) or 'none'}, {most}"
     show = not settings.json
     plain = _run(session, "plain decoding", ids, {**options, "num_draft": 0}, show)
     if plain.finish_reason in ("cancelled", "error"):

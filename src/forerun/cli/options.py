@@ -84,12 +84,14 @@ class Settings:
         DRAFTING, "--drafter", metavar="NAME",
         help="Who guesses ahead: none, model, ngram, suffix or prediction; or several joined by +, "
         "such as suffix+model, of which each round uses the one that promises most; or trees, "
-        "suffix-tree, and a draft model's: tree, sampled-tree, greedy-plus-one-tree. "
-        "\\[default: suffix; model with --draft-model, prediction with --prediction-file]",
+        "suffix-tree, and a draft model's: tree, sampled-tree, greedy-plus-one-tree; or a draft "
+        "model with other tokens: intersection, string-match. \\[default: suffix; with "
+        "--draft-model model, or intersection where its tokens are others; prediction with "
+        "--prediction-file]",
     )] = None
     draft_model: Annotated[str | None, _option(
-        DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model that numbers its "
-        "tokens alike.",
+        DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model, best of "
+        "the same family.",
     )] = None
     prediction_file: Annotated[Path | None, _option(
         DRAFTING, "--prediction-file", metavar="FILE", help="A text that the answer will resemble, "

@@ -14,7 +14,7 @@ from forerun.cli.report import drafting, summary
 from forerun.cli.screen import Screen
 from forerun.cli.trace_file import TraceFile
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import names, with_model
+from forerun.drafters import fitting, names, with_model
 from forerun.drafters.base import Drafter
 from forerun.engine import Completion, Engine
 from forerun.engine.choices import AUTO
@@ -133,16 +133,20 @@ class Session:
             log.info("%s: passes over 1, 2, … rows take %s ms", name, said)
 
     def _drafter(self, predicted: str | None, prefix_memory: int) -> Drafter | None:
-        wanted, options = names(self.settings.drafter_name), dict[str, Any]()
+        name, options = self.settings.drafter_name, dict[str, Any]()
+        wanted = names(name)
         if with_model(wanted):
             assert self.settings.draft_model is not None
             options["model"] = self._load(self.settings.draft_model)
             options["prefix_memory"] = prefix_memory
+            if self.settings.drafter is None:
+                name = fitting(self.target, options["model"])
+                log.info("drafter %s", name)
         if "prediction" in wanted:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")
             options["tokens"] = self.target.tokenizer.encode(predicted or "")
-        return find_drafter(self.settings.drafter_name, **options)
+        return find_drafter(name, **options)
 
 
 def own_defaults(model: Model) -> dict[str, Any]:

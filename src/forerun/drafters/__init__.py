@@ -8,9 +8,11 @@ from typing import Any
 
 from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, Outlook
 from forerun.drafters.hybrid import HybridDrafter
+from forerun.drafters.intersection import IntersectionDrafter
 from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
 from forerun.drafters.prediction import PredictionDrafter
+from forerun.drafters.string_match import StringMatchDrafter
 from forerun.drafters.suffix import SuffixDrafter
 from forerun.drafters.suffix_tree import SuffixTreeDrafter
 from forerun.drafters.tree import (
@@ -18,11 +20,15 @@ from forerun.drafters.tree import (
     LikeliestTreeDrafter,
     SampledTreeDrafter,
 )
-from forerun.errors import OptionError, UnknownNameError
+from forerun.errors import OptionError, UnknownNameError, VocabularyError
+from forerun.models.base import Model
+from forerun.text.vocabulary import check_shared
 
 DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "none": lambda: None,
     "model": ModelDrafter,
+    "intersection": IntersectionDrafter,
+    "string-match": StringMatchDrafter,
     "ngram": NgramDrafter,
     "suffix": SuffixDrafter,
     "prediction": PredictionDrafter,
@@ -34,6 +40,8 @@ DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
 
 NEEDS = {
     "model": ("model", "a draft model: ModelDrafter(model), or --draft-model"),
+    "intersection": ("model", "a draft model: IntersectionDrafter(model), or --draft-model"),
+    "string-match": ("model", "a draft model: StringMatchDrafter(model), or --draft-model"),
     "tree": ("model", "a draft model: LikeliestTreeDrafter(model), or --draft-model"),
     "sampled-tree": ("model", "a draft model: SampledTreeDrafter(model), or --draft-model"),
     "greedy-plus-one-tree": (
@@ -43,6 +51,9 @@ NEEDS = {
     "prediction": ("tokens", "the predicted text: PredictionDrafter(tokens)"),
 }
 """Drafters that cannot be made from their name alone: the argument, and how to give it."""
+
+TRANSLATING = frozenset({"intersection", "string-match"})
+"""Drafters whose draft model has other tokens than the target."""
 
 
 def drafter(spec: Drafter | str | None, **options: Any) -> Drafter | None:
@@ -92,6 +103,18 @@ def with_model(found: Sequence[str]) -> list[str]:
     return [name for name in found if NEEDS.get(name, ("",))[0] == "model"]
 
 
+def fitting(target: Model, model: Model) -> str:
+    """The drafter of a draft model that comes without one's name: "model" where the two number
+    their tokens alike, else "intersection". It is for `check` to say whether that will do."""
+    if target.tokenizer is None or model.tokenizer is None:
+        return ModelDrafter.name
+    try:
+        check_shared(target.tokenizer, model.tokenizer)
+    except VocabularyError:
+        return IntersectionDrafter.name
+    return ModelDrafter.name
+
+
 def _several(found: Sequence[str], options: Mapping[str, Any]) -> Drafter:
     """Each of them, with those of the options that it takes."""
     left, made = dict(options), list[Drafter]()
@@ -112,12 +135,14 @@ __all__ = [
     "DrafterTraits",
     "GreedyPlusOneTreeDrafter",
     "HybridDrafter",
+    "IntersectionDrafter",
     "LikeliestTreeDrafter",
     "ModelDrafter",
     "NgramDrafter",
     "Outlook",
     "PredictionDrafter",
     "SampledTreeDrafter",
+    "StringMatchDrafter",
     "SuffixDrafter",
     "SuffixTreeDrafter",
     "drafter",

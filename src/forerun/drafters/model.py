@@ -114,11 +114,15 @@ class ModelDrafter:
     def check(self, target: Model) -> None:
         """CapabilityError where the draft's cache cannot roll back, VocabularyError where the two
         models do not number their tokens alike."""
-        draft = self.model
-        if not draft.abilities.rollback:
+        if not self.model.abilities.rollback:
             raise CapabilityError(
-                f"{draft.name} cannot draft: its cache cannot roll back rejected tokens"
+                f"{self.model.name} cannot draft: its cache cannot roll back rejected tokens"
             )
+        self._check_vocabularies(target)
+        self._vocab_size = target.vocab_size
+
+    def _check_vocabularies(self, target: Model) -> None:
+        draft = self.model
         if draft.tokenizer is not None and target.tokenizer is not None:
             from forerun.text.vocabulary import check_shared
 
@@ -128,7 +132,6 @@ class ModelDrafter:
                 f"{target.name} has {target.vocab_size} tokens, {draft.name} has"
                 f" {draft.vocab_size}, and without both tokenizers nothing says which they share"
             )
-        self._vocab_size = target.vocab_size
 
     def begin(
         self, slot: int, prompt: Sequence[int], *, recall: bool = True, tenant: str = ""
@@ -154,7 +157,7 @@ class ModelDrafter:
             rows = self._pass([(chain, chain.step(chain.tokens[-1:])) for chain in going])
             for chain, _ in rows:
                 chain.state.ahead.append(chain.tokens[-1])
-        return [NOTHING if chain is None else _proposal(chain) for chain in chains]
+        return [NOTHING if chain is None else self._proposal(chain) for chain in chains]
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         state = self._slots[slot]
@@ -253,6 +256,9 @@ class ModelDrafter:
         ended = token in request.params.end_ids or token >= self.model.vocab_size
         return len(chain.tokens) < chain.most and not ended
 
+    def _proposal(self, chain: Chain) -> Proposal:
+        return Proposal(tree=TokenTree.chain(chain.tokens), q=tuple(chain.q), drawn=Drawn.SAMPLED)
+
 
 def fitted(logits: Any, vocab_size: int) -> Any:
     """Logits [V_draft] cut to V, or padded with −inf up to V; same library, device and type."""
@@ -266,7 +272,3 @@ def fitted(logits: Any, vocab_size: int) -> Any:
 
 def _lacking(chain: Chain) -> Sequence[int]:
     return chain.request.ids[chain.state.cached :]
-
-
-def _proposal(chain: Chain) -> Proposal:
-    return Proposal(tree=TokenTree.chain(chain.tokens), q=tuple(chain.q), drawn=Drawn.SAMPLED)

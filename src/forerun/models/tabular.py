@@ -35,6 +35,7 @@ class TabularModel:
     eos         an id, several, or None: which ids end a text
     context     most tokens a slot can hold; None: no limit
     max_memory  most bytes of cached tokens, of 8 bytes each; None: no limit
+    tokenizer   what text the ids stand for, where drafters of other vocabularies are to know
 
     OptionError for values that make no sense. What its passes take says nothing, so that it states
     nominal costs in `pass_seconds`: a millisecond, and 2% more for each further row.
@@ -50,6 +51,7 @@ class TabularModel:
         *,
         context: int | None = None,
         max_memory: int | None = None,
+        tokenizer: Any = None,
         name: str = "tabular",
     ) -> None:
         if not callable(next_law):
@@ -67,7 +69,7 @@ class TabularModel:
         self.context = context
         self.max_memory = max_memory
         self.abilities = Abilities()
-        self.tokenizer = None
+        self.tokenizer = tokenizer
         self._next_law = next_law
         self._cached: dict[int, tuple[int, ...]] = {}
         self._last: dict[int, tuple[int, Step]] = {}  # length before the last step, and that step

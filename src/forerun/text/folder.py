@@ -25,6 +25,7 @@ from forerun.text.encoder import LibraryEncoder
 from forerun.text.end_tokens import end_tokens
 from forerun.text.tokenizer import Vocabulary
 
+_FALLBACK = re.compile("<0x[0-9A-Fa-f]{2}>").fullmatch
 _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
 
 
@@ -59,6 +60,9 @@ def read_folder(path: str | os.PathLike[str]) -> Vocabulary:
         encoder=LibraryEncoder(backend),
         token_bytes=token_bytes,
         special=frozenset(special),
+        fallback=frozenset(
+            i for token, i in ids.items() if _FALLBACK(token) and len(token_bytes[i]) == 1
+        ),
         bos=bos,
         adds_bos=adds_bos,
         eos=end_tokens(
@@ -158,7 +162,7 @@ def _decoder(file: Path, backend: Any) -> tuple[Callable[[str], bytes], bytes]:
 
 
 def _with_fallback(token: str, marks: list[tuple[str, str]]) -> bytes:
-    if re.fullmatch("<0x[0-9A-Fa-f]{2}>", token):
+    if _FALLBACK(token):
         return bytes([int(token[3:5], 16)])
     for mark, text in marks:
         token = token.replace(mark, text)

@@ -47,6 +47,7 @@ class TokenTable:
         token_bytes: Sequence[bytes],
         adds_bos: bool,
         strip_first: bytes = b"",
+        fallback: frozenset[int] = frozenset(),
     ) -> Vocabulary:
         return Vocabulary(
             encoder=encoder,
@@ -58,6 +59,7 @@ class TokenTable:
             chat_template=self.chat_template,
             template_tokens=self.roles,
             strip_first=strip_first,
+            fallback=fallback,
         )
 
 

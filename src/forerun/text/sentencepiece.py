@@ -58,6 +58,7 @@ def read_sentencepiece(metadata: Mapping[str, Any]) -> Vocabulary:
         token_bytes=token_bytes,
         adds_bos=_flag(metadata, "add_bos_token"),
         strip_first=b" " if space_first else b"",
+        fallback=frozenset(byte_ids),
     )
 
 

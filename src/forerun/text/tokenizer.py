@@ -36,6 +36,7 @@ class Vocabulary:
     encoder: Encoder
     token_bytes: Sequence[bytes]  # by id, special tokens too (then their names)
     special: frozenset[int]  # ids that stand for no text
+    fallback: frozenset[int] = frozenset()  # ids of one byte each, for what no other token writes
     bos: int | None = None
     adds_bos: bool = False  # raw text starts with BOS
     eos: frozenset[int] = frozenset()
@@ -100,6 +101,11 @@ class Tokenizer:
     def special(self) -> frozenset[int]:
         """All ids that stand for no text."""
         return self._vocabulary.special
+
+    @property
+    def fallback(self) -> frozenset[int]:
+        """Ids that stand for one byte each, where no other token does (SentencePiece's)."""
+        return self._vocabulary.fallback
 
     @property
     def strip_first(self) -> bytes:
