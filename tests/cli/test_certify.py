@@ -47,6 +47,20 @@ def test_every_drafter_and_verifier_is_in_the_suite():
         assert {case.company for case in of_pair if case.num_draft == "auto"} == {True, False}
 
 
+def test_the_selection_leaves_no_pair_control_or_kind_out():
+    every, some = suite.cases(), suite.selection(suite.cases())
+    assert len(some) < len(every) / 6
+    assert set(some) < set(every)
+    assert len(set(some)) == len(some)
+    for named in (
+        lambda case: (case.drafter, case.variant, case.verifier),
+        lambda case: (case.verifier, case.control),
+        lambda case: (case.drafter, case.verifier, case.vocabulary),
+        lambda case: (case.verifier, case.company, case.num_draft == "auto"),
+    ):
+        assert {named(case) for case in some} == {named(case) for case in every}
+
+
 def test_a_pair(cli):
     result = cli("certify", "--exact", "--drafter", "ngram", "--verifier", "block")
     assert (result.code, result.err) == (0, "")
@@ -58,15 +72,25 @@ def test_a_pair(cli):
     assert "\x1b" not in result.out
 
 
-def test_all_of_it_as_json(cli):
-    result = cli("certify", "--exact", "--json")
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_all_pairs_as_json(cli, every):
+    result = cli("certify", "--exact", "--json", *(["--all"] if every else []))
     assert result.code == 0
     found = json.loads(result.out)
     assert found["exact"] is True
     assert found["tolerance"] == 1e-12
     assert len(found["pairs"]) == len(PAIRS)
     assert all(pair["exact"] and pair["total_variation"] < 1e-12 for pair in found["pairs"])
-    assert sum(pair["cases"] for pair in found["pairs"]) == len(suite.cases())
+    cases = suite.cases()
+    assert sum(pair["cases"] for pair in found["pairs"]) == found["cases"]
+    assert found["cases"] == len(cases if every else suite.selection(cases))
+    assert found["known_cases"] == len(cases)
+
+
+def test_all_goes_with_exact(cli):
+    result = cli("certify", "forerun", "--all")
+    assert result.code == 2
+    assert "--all goes with --exact" in result.err
 
 
 def test_auto_can_be_asked_for(cli):

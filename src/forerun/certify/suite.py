@@ -121,6 +121,27 @@ def cases(drafter: str | None = None, verifier_name: str | None = None) -> list[
     ]
 
 
+def selection(every: Iterable[Case]) -> list[Case]:
+    """A few cases of each pair, for a quick look: of tables of two tokens, of three, and of those
+    in company or with γ by cost one in nine, at least one.
+
+    Which come up goes on from pair to pair, halfway ahead for three tokens, so that each verifier
+    meets all controls.
+    """
+    kinds: dict[tuple[Any, ...], list[Case]] = {}
+    for case in every:
+        who = (case.drafter, case.variant)
+        what = (case.verifier, case.vocabulary, case.company or case.num_draft == AUTO)
+        kinds.setdefault((who, what), []).append(case)
+    met: dict[tuple[Any, ...], int] = {}
+    found: list[Case] = []
+    for (_, what), some in kinds.items():
+        start = met.get(what, 0 if what[1] == 2 else len(some) // 2)
+        met[what] = stop = start + -(-len(some) // 9)
+        found += [some[at % len(some)] for at in range(start, stop)]
+    return found
+
+
 def run(case: Case) -> Result:
     """Enumerate one case."""
     sampling = dict(controls(case.vocabulary)[case.control])

@@ -53,6 +53,15 @@ def certify(
             help="Enumerate forerun's production code under all its randomness.",
         ),
     ] = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            metavar="",
+            help="With --exact: every case, some minutes; else a selection, or all of the named "
+            "drafter or verifier.",
+        ),
+    ] = False,
     check_file: Annotated[
         Path | None,
         typer.Option(
@@ -268,8 +277,10 @@ def certify(
     """
     screen = Screen(no_color=no_color)
     _one_of(engine, exact, check_file)
+    if every and not exact:
+        raise OptionError("--all goes with --exact: every case of the proof by enumeration")
     if exact:
-        exact_.certify_exactly(screen, drafter, verifier, json=json)
+        exact_.certify_exactly(screen, drafter, verifier, every=every, json=json)
         return
     if check_file is not None:
         recheck(screen, check_file, json=json)
