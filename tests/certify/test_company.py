@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from forerun.certify import exact_law, plain_law, total_variation
-from forerun.certify.suite import CHAIN_VERIFIERS, draft_model, table
+from forerun.certify.suite import CHAIN_VERIFIERS, VARIANTS, draft_model, table
 from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, SuffixDrafter
 from forerun.engine import scheduler
 from forerun.errors import CacheError, KeyReuseError
@@ -21,7 +21,10 @@ DRAFTERS = {
     "ngram": lambda: NgramDrafter(),
     "suffix+model": lambda: HybridDrafter([SuffixDrafter(), ModelDrafter(draft_model(2))]),
 }
-PAIRS = [(name, judge) for name in DRAFTERS for judge in CHAIN_VERIFIERS]
+TREES = [("suffix-tree", "coupled"), ("tree", "recursive"), ("sampled-tree", "traversal"),
+         ("greedy-plus-one-tree", "greedy_plus_one")]  # fmt: skip
+PAIRS = [(name, judge) for name in DRAFTERS for judge in CHAIN_VERIFIERS] + TREES
+DRAFTERS |= {name: lambda name=name: VARIANTS[name][""](2) for name, _ in TREES}
 each_pair = pytest.mark.parametrize(("name", "judge"), PAIRS)
 
 

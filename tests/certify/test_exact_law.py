@@ -6,6 +6,8 @@ at V = 3 and horizon 4. `make test-long` adds V = 4, γ = 4, horizon 5.
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
 
 import pytest
@@ -31,6 +33,7 @@ from forerun.models.tabular import TabularModel
 from forerun.numerics.choice import Choice
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
+from forerun.verifiers import VERIFIERS
 
 EXACT = 1e-12
 
@@ -80,6 +83,30 @@ def test_two_tokens(drafter, verifier, control, eos, company):
 @product(3)
 def test_three_tokens(drafter, verifier, control, eos):
     check(3, drafter, verifier, control, eos=eos, num_draft=3, horizon=4)
+
+
+TREE_VERIFIERS = [name for name in VERIFIERS if name not in CHAIN_VERIFIERS]
+
+
+@pytest.mark.parametrize("verifier", TREE_VERIFIERS)
+@pytest.mark.parametrize("drafter", drafters(2))
+def test_verifiers_of_trees_judge_chains(drafter, verifier):
+    """A few of the product above each, other ones from pair to pair."""
+    dice = random.Random(f"{drafter} {verifier}")
+    axes = list(itertools.product(controls(2), [False, True], [(), COMPANY]))
+    for control, eos, company in dice.sample(axes, 4):
+        check(2, drafter, verifier, control, eos=eos, num_draft=2, horizon=3, company=company)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verifier", TREE_VERIFIERS)
+@pytest.mark.parametrize("drafter", drafters(3))
+@pytest.mark.parametrize("control", controls(3))
+def test_verifiers_of_trees_judge_all_chains(control, drafter, verifier):
+    for eos in (False, True):
+        for company in ((), COMPANY):
+            check(2, drafter, verifier, control, eos=eos, num_draft=2, horizon=3, company=company)
+        check(3, drafter, verifier, control, eos=eos, num_draft=3, horizon=4)
 
 
 class Choosing(TabularModel):

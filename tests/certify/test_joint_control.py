@@ -10,6 +10,7 @@ import pytest
 import forerun.decode
 from certify.tables import CHAIN_VERIFIERS, PROMPT, draft_model, drafters, target
 from forerun.certify import exact_law, plain_law, total_variation
+from forerun.certify.suite import VARIANTS
 from forerun.drafters import ModelDrafter
 from forerun.pace import Costs
 
@@ -45,6 +46,27 @@ def distance(verifier, drafter, costs, *, company=OTHERS, horizon=4, **options):
 def test_in_company(costs, drafter, verifier):
     """One that writes on beside it, with drafts of its own."""
     helper = drafters(2)[drafter]()
+    assert distance(verifier, helper, COSTS[costs], company=OTHERS[:1]) < EXACT
+
+
+@pytest.mark.parametrize(
+    ("drafter", "verifier"),
+    [
+        ("suffix-tree", "coupled"),
+        ("suffix-tree", "recursive"),
+        ("tree", "coupled"),
+        ("tree", "traversal"),
+        ("sampled-tree", "traversal"),
+        ("sampled-tree", "recursive"),
+        ("greedy-plus-one-tree", "greedy_plus_one"),
+        ("model", "traversal"),
+        ("suffix", "greedy_plus_one"),
+    ],
+)
+@pytest.mark.parametrize("costs", COSTS)
+def test_trees_in_company(costs, drafter, verifier):
+    """Nodes are rows like any other's."""
+    helper = VARIANTS[drafter][""](2)
     assert distance(verifier, helper, COSTS[costs], company=OTHERS[:1]) < EXACT
 
 

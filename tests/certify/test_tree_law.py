@@ -5,6 +5,9 @@ Rounds alone, over larger shapes, are enumerated in tests/verifiers/test_tree_la
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import numpy as np
 import pytest
 
@@ -36,6 +39,15 @@ DRAFTERS = {
         draft_model(vocabulary), shape=TWIG
     ),
 }
+EVERY_SHAPE = {
+    "chain": (1, 1, 1),
+    "two at the root": (2,),
+    "three at the root": (3,),
+    "2x2": (2, 2),
+    "ragged": (-1, -1, 0, 0, 1, 2),
+    "2x2, cut": (2, 2),
+}
+NODES = {"chain": 3, "two at the root": 2, "three at the root": 3, "2x2, cut": 4}  # else 6
 CONTROLS = ["plain", "temperature", "greedy", "top-k", "top-p", "repetition penalty",
             "presence reward", "frequency penalty", "min-tokens"]  # fmt: skip
 
@@ -88,6 +100,42 @@ def test_beside_other_drafters(verifier):
 def test_nodes_by_cost(name, verifier):
     options = {"num_draft": "auto", "costs": COSTS, "max_tokens": 4}
     assert distance(verifier, DRAFTERS[name](2), vocabulary=2, **options) < EXACT
+
+
+def tree_of(name, shape):
+    """A drafter of trees of that shape; those that choose their own, with as many nodes."""
+    kinds = {"sampled-tree": SampledTreeDrafter, "greedy-plus-one-tree": GreedyPlusOneTreeDrafter}
+    if name in kinds:
+        return kinds[name](draft_model(2), shape=EVERY_SHAPE[shape])
+    return DRAFTERS[name](2)
+
+
+PAIRS = list(itertools.product(DRAFTERS, EVERY_SHAPE, TREE_VERIFIERS))
+AXES = list(itertools.product(controls(2), [False, True], [False, True]))  # EOS, company
+each_pair = pytest.mark.parametrize(("name", "shape", "verifier"), PAIRS)
+
+
+def of_shape(name, shape, verifier, control, eos, company):
+    nodes = NODES.get(shape, 6)
+    others = [(COMPANY[0][0], {**COMPANY[0][1], "num_draft": 2})] if company else ()
+    return distance(
+        verifier, tree_of(name, shape), vocabulary=2, eos=eos, num_draft=nodes,
+        max_tokens=nodes + 1, company=others, **controls(2)[control],
+    )  # fmt: skip
+
+
+@each_pair
+def test_every_shape(name, shape, verifier):
+    """Each with one control, with or without an end and company: another one from pair to pair."""
+    axes = random.Random(PAIRS.index((name, shape, verifier))).choice(AXES)
+    assert of_shape(name, shape, verifier, *axes) < EXACT
+
+
+@pytest.mark.long
+@each_pair
+def test_every_shape_with_every_control(name, shape, verifier):
+    for axes in AXES:
+        assert of_shape(name, shape, verifier, *axes) < EXACT, axes
 
 
 @pytest.mark.long
