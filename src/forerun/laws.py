@@ -16,7 +16,7 @@ from forerun.generation import Generation
 from forerun.numerics.acceptance import mass
 from forerun.numerics.distribution import History, law, point_mass
 from forerun.numerics.logprobs import TokenLogprob, token_logprob
-from forerun.numerics.token_tree import ROOT, Drawn, Proposal
+from forerun.numerics.token_tree import ROOT, Proposal
 from forerun.verifiers.base import Verdict
 
 
@@ -60,7 +60,7 @@ def in_grammar(g: Generation, proposal: Proposal) -> Proposal:
         except LawError:  # after an end, or beyond what can be followed
             return proposal.first(i)
         if not fits:
-            return proposal.first(i + (proposal.drawn is Drawn.SAMPLED))
+            return proposal.first(i + (proposal.q[i] is not None))
     return proposal
 
 

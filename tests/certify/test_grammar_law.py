@@ -7,6 +7,7 @@ laws multiplied here; nothing of it is the production code's.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -20,11 +21,15 @@ from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import (
     DrafterTraits,
+    GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
+    SampledTreeDrafter,
     SuffixDrafter,
+    SuffixTreeDrafter,
 )
 from forerun.errors import LawError
 from forerun.models.tabular import TabularModel
@@ -58,6 +63,13 @@ class Heedless(ModelDrafter):
         return super().propose([dataclasses.replace(r, allowed=None) for r in requests])
 
 
+class HeedlessTree(SampledTreeDrafter):
+    """The same of trees."""
+
+    def propose(self, requests):
+        return super().propose([dataclasses.replace(r, allowed=None) for r in requests])
+
+
 DRAFTERS = {
     "none": lambda V: None,
     "model": lambda V: ModelDrafter(draft_of(V)),
@@ -68,6 +80,17 @@ DRAFTERS = {
     "past the end": lambda V: Guessing(lambda ids, count: [C, END, A, END][:count]),
     "suffix+model": lambda V: HybridDrafter([SuffixDrafter(), ModelDrafter(draft_of(V))]),
 }
+CHAINS = list(DRAFTERS)
+TWIG = (-1, -1, 0)
+DRAFTERS |= {
+    "suffix-tree": lambda V: SuffixTreeDrafter(),
+    "tree": lambda V: LikeliestTreeDrafter(draft_of(V)),
+    "sampled-tree": lambda V: SampledTreeDrafter(draft_of(V), shape=TWIG),
+    "heedless sampled-tree": lambda V: HeedlessTree(draft_of(V), shape=TWIG),
+    "greedy-plus-one-tree": lambda V: GreedyPlusOneTreeDrafter(draft_of(V), shape=TWIG),
+}
+TREES = [name for name in DRAFTERS if name not in CHAINS]
+TREE_VERIFIERS = [name for name in VERIFIERS if name not in ("rejection", "block")]
 
 
 def oracle(name, model, prompt, horizon):
@@ -106,9 +129,21 @@ def check(name, drafter, verifier, num_draft, **options):
 
 
 @pytest.mark.parametrize("verifier", [*CHAIN_VERIFIERS, "auto"])
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", CHAINS)
 def test_all_drafters_and_verifiers(drafter, verifier):
     check("loop", drafter, verifier, 2)
+
+
+@pytest.mark.parametrize("verifier", [*TREE_VERIFIERS, "auto"])
+@pytest.mark.parametrize("drafter", TREES)
+def test_drafters_of_trees(drafter, verifier):
+    check("loop", drafter, verifier, 3)
+
+
+@pytest.mark.parametrize("drafter", ["model", "heedless model", "suffix+model"])
+@pytest.mark.parametrize("verifier", [name for name in TREE_VERIFIERS if name != "coupled"])
+def test_verifiers_of_trees_judge_chains(verifier, drafter):
+    check("finite", drafter, verifier, 2)
 
 
 @pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
@@ -179,6 +214,22 @@ def test_with_all_else_that_shapes_a_law(drafter, control, verifier):
     assert total_variation(found, expected) > FAR
 
 
+@pytest.mark.parametrize(
+    ("drafter", "verifier"),
+    [
+        ("suffix-tree", "coupled"),
+        ("tree", "recursive"),
+        ("heedless sampled-tree", "traversal"),
+        ("greedy-plus-one-tree", "greedy_plus_one"),
+    ],
+)
+@pytest.mark.parametrize("control", CONTROLS)
+def test_trees_with_all_else_that_shapes_a_law(control, drafter, verifier):
+    found, plain, expected = laws("greedy", drafter, verifier, 3, **CONTROLS[control])
+    assert total_variation(found, plain) < EXACT
+    assert total_variation(found, expected) > FAR
+
+
 @pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
 def test_min_tokens_gives_way_to_a_text_that_can_only_end(verifier):
     """ "abc" of "abc|a|bca" cannot go on; "a" can, so that there the end is held back."""
@@ -231,14 +282,18 @@ def caught(drafter, verifier, **options):
     return total_variation(found, expected) > FAR
 
 
-@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
-@pytest.mark.parametrize("drafter", ["model", "heedless model", "prediction"])
+FAULTS = [
+    *itertools.product(["model", "heedless model", "prediction"], CHAIN_VERIFIERS),
+    *itertools.product(["tree", "sampled-tree", "heedless sampled-tree"], TREE_VERIFIERS),
+]
+
+
+@pytest.mark.parametrize(("drafter", "verifier"), FAULTS)
 def test_the_right_code_is_not_caught(drafter, verifier):
     assert not caught(drafter, verifier)
 
 
-@pytest.mark.parametrize("verifier", CHAIN_VERIFIERS)
-@pytest.mark.parametrize("drafter", ["model", "heedless model", "prediction"])
+@pytest.mark.parametrize(("drafter", "verifier"), FAULTS)
 def test_the_mask_of_the_position_before(drafter, verifier, monkeypatch):
     allowed = Matcher.allowed
     monkeypatch.setattr(Matcher, "allowed", lambda self, path: allowed(self, path[:-1]))
