@@ -7,9 +7,9 @@ import threading
 import pytest
 from pydantic import ValidationError
 
+from forerun.openai.requests import Body, ChatRequest, CompletionRequest, DetokenizeRequest
+from forerun.openai.responses import Completions
 from forerun.server import bodies
-from forerun.server.requests import Body, ChatRequest, CompletionRequest, DetokenizeRequest
-from forerun.server.responses import Completions
 
 MANY = 200_000
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.fakes import END, follows, letters
 from forerun import Engine
 from forerun.drafters import NgramDrafter
-from forerun.server.deltas import Delta
+from forerun.openai.delta import Delta
 from forerun.server.pacing import TEXT, fitting, paced
 from server.fakes import MODEL, Serving, lively_model, parse_events, texts, writer
 

@@ -15,9 +15,9 @@ import pytest
 from engine.fakes import END, TOKENS, Guessing, follows, letters
 from forerun import Engine
 from forerun.drafters import NgramDrafter
+from forerun.openai.completions import CompletionEndpoint
+from forerun.openai.logprobs import CompletionWriter
 from forerun.server import chunks
-from forerun.server.completions import CompletionEndpoint
-from forerun.server.logprobs import CompletionWriter
 from server.fakes import Serving, busy, lively_model, texts, until, writer
 
 TEXT = "abcabd 🦊 abcé."

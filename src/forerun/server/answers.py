@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from forerun.engine import Completion, Engine, Piece, Prompt, Stream
 from forerun.errors import EngineClosedError, ForerunError
-from forerun.server.errors import ApiError, failure, refusal
+from forerun.openai.errors import ApiError, failure, refusal
 from forerun.server.metrics import Metrics, Watch
 from forerun.server.workers import Workers
 

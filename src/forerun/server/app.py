@@ -13,13 +13,26 @@ from starlette.middleware.cors import CORSMiddleware
 
 from forerun.engine import Engine
 from forerun.errors import ForerunError
+from forerun.openai.chat import ChatEndpoint
+from forerun.openai.completions import CompletionEndpoint
+from forerun.openai.endpoint import VERSION
+from forerun.openai.errors import ApiError, refusal
+from forerun.openai.requests import (
+    ChatRequest,
+    CompletionRequest,
+    Sampling,
+)
+from forerun.openai.responses import (
+    Chat,
+    Completions,
+    Health,
+    ModelCard,
+    ModelList,
+    Setup,
+)
 from forerun.server.answers import in_thread
 from forerun.server.bodies import read
-from forerun.server.chat import ChatEndpoint
-from forerun.server.completions import CompletionEndpoint
 from forerun.server.config import ServerConfig
-from forerun.server.endpoint import VERSION
-from forerun.server.errors import ApiError, refusal
 from forerun.server.failures import Failures
 from forerun.server.hosts import Hosts
 from forerun.server.limits import BodyLimit
@@ -28,19 +41,6 @@ from forerun.server.metrics import CONTENT_TYPE
 from forerun.server.page import File, files, routes
 from forerun.server.readers import Readers
 from forerun.server.replies import error_response
-from forerun.server.requests import (
-    ChatRequest,
-    CompletionRequest,
-    Sampling,
-)
-from forerun.server.responses import (
-    Chat,
-    Completions,
-    Health,
-    ModelCard,
-    ModelList,
-    Setup,
-)
 from forerun.server.schema import ANSWERED, ANYWHERE, complete, documented, errors, streams
 from forerun.server.security import Keys
 from forerun.server.service import Service

@@ -7,9 +7,9 @@ from typing import TypeVar
 from pydantic import ValidationError
 from starlette.requests import Request
 
+from forerun.openai.errors import ApiError, invalid
+from forerun.openai.requests import Body
 from forerun.server.answers import in_thread
-from forerun.server.errors import ApiError, invalid
-from forerun.server.requests import Body
 
 T = TypeVar("T", bound=Body)
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from forerun.engine import Completion
+from forerun.openai.delta import Delta
+from forerun.openai.endpoint import Endpoint, Head
+from forerun.openai.usage import metrics, usage
 from forerun.server.answers import in_thread
-from forerun.server.deltas import Delta
-from forerun.server.endpoint import Endpoint, Head
 from forerun.server.events import event
-from forerun.server.usage import metrics, usage
 
 
 async def chunks(

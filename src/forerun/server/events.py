@@ -18,13 +18,12 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from forerun.openai.errors import ApiError, failure
+from forerun.openai.responses import Chunk
 from forerun.server.answers import unless_left
-from forerun.server.errors import ApiError, failure
-from forerun.server.responses import ChatChunk, Completions
 
 log = logging.getLogger("forerun.server")
 
-Chunk = ChatChunk | Completions
 DONE = b"data: [DONE]\n\n"
 
 

@@ -7,7 +7,7 @@ import logging
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from forerun.server.errors import failure
+from forerun.openai.errors import failure
 from forerun.server.replies import error_response
 
 log = logging.getLogger("forerun.server")

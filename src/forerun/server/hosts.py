@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from forerun.server.errors import ApiError
+from forerun.openai.errors import ApiError
 from forerun.server.replies import error_response
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from forerun.server.errors import ApiError, overloaded
+from forerun.openai.errors import ApiError, overloaded
 from forerun.server.replies import error_response
 
 

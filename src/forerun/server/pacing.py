@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from forerun.engine import Completion
-from forerun.server.deltas import Delta
+from forerun.openai.delta import Delta
 from forerun.trace import Round
 
 TEXT = 96  # bytes of text in a chunk, as JSON writes them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from forerun.server.errors import ApiError
+from forerun.openai.errors import ApiError
 
 
 def error_response(error: ApiError) -> Response:

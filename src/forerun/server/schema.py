@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from forerun.server.errors import ErrorBody
-from forerun.server.requests import (
+from forerun.openai.errors import ErrorBody
+from forerun.openai.requests import (
     Body,
     ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
     TokenizeRequest,
 )
-from forerun.server.responses import ChatChunk
+from forerun.openai.responses import ChatChunk
 
 _WHY = {
     400: "The request cannot be used, and why",

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from forerun.server.errors import ApiError
+from forerun.openai.errors import ApiError
 from forerun.server.replies import error_response
 
 METRICS = "/metrics"

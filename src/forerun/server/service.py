@@ -19,13 +19,14 @@ from starlette.responses import Response
 
 from forerun.engine import Engine, Prompt
 from forerun.errors import OptionError
+from forerun.openai.delta import Delta
+from forerun.openai.endpoint import Endpoint, Head, named
+from forerun.openai.errors import ApiError
 from forerun.server import pacing
 from forerun.server.answers import Answers, in_thread, unless_left
 from forerun.server.chunks import chunks
 from forerun.server.config import ServerConfig
-from forerun.server.deltas import Delta, deltas
-from forerun.server.endpoint import Endpoint, Head
-from forerun.server.errors import ApiError
+from forerun.server.deltas import deltas
 from forerun.server.events import EventStream
 from forerun.server.metrics import Metrics
 from forerun.server.replies import json_response
@@ -52,15 +53,7 @@ class Service:
 
     def named(self, model: str | None) -> str:
         """The name to answer with. ApiError 404 for one that is not served."""
-        if model is None:
-            return self.config.models[0]
-        if model not in self.config.models:
-            known = ", ".join(self.config.models)
-            raise ApiError(
-                404, f"the model {model[:80]!r} is not served here; served: {known}",
-                param="model", code="model_not_found",
-            )  # fmt: skip
-        return model
+        return named(model, self.config.models)
 
     async def answer(self, http: Request, endpoint: Endpoint, kind: str) -> Response:
         """One reply, or a stream. ApiError for what is refused."""

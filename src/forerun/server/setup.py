@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from forerun.drafters.base import parts
 from forerun.models.cost import backend, processor
-from forerun.server.responses import PassCosts, Setup
+from forerun.openai.responses import PassCosts, Setup
 from forerun.server.service import Service
 
 

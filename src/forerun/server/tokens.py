@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
 
+from forerun.openai.chat import conversation
+from forerun.openai.errors import ApiError
+from forerun.openai.requests import DetokenizeRequest, TokenizeRequest
+from forerun.openai.responses import Text, TokenizerInfo, Tokens
 from forerun.server.answers import in_thread
 from forerun.server.bodies import read
-from forerun.server.chat import conversation
-from forerun.server.errors import ApiError
 from forerun.server.replies import json_response
-from forerun.server.requests import DetokenizeRequest, TokenizeRequest
-from forerun.server.responses import Text, TokenizerInfo, Tokens
 from forerun.server.schema import ANYWHERE, ASKED, documented, errors
 from forerun.server.service import Service
 from forerun.text.tokenizer import Tokenizer

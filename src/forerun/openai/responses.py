@@ -172,6 +172,10 @@ class ChatChunk(Reply):
     obfuscation: str | None = None
 
 
+Chunk = ChatChunk | Completions
+"""Of a stream of either endpoint."""
+
+
 # ---------------------------------------------------------------- the rest
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from forerun.server.responses import ChatLogprob, ChatLogprobs, CompletionLogprobs, TopLogprob
+from forerun.openai.responses import ChatLogprob, ChatLogprobs, CompletionLogprobs, TopLogprob
 from forerun.text.tokenizer import Tokenizer
 
 LOWEST = -9999.0

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from forerun.engine import Completion, Prompt
-from forerun.server.deltas import Delta, finish_reason
-from forerun.server.endpoint import Head
-from forerun.server.errors import ApiError
-from forerun.server.events import Chunk
-from forerun.server.logprobs import chat_logprobs
-from forerun.server.options import engine_options, joined
-from forerun.server.requests import ChatRequest, Message
-from forerun.server.responses import Chat, ChatChoice, ChatChunk, ChatMessage, ChunkChoice
-from forerun.server.responses import Delta as Words
-from forerun.server.usage import metrics, trace, usage, words
+from forerun.openai.delta import Delta, finish_reason
+from forerun.openai.endpoint import Head
+from forerun.openai.errors import ApiError
+from forerun.openai.logprobs import chat_logprobs
+from forerun.openai.options import engine_options, joined
+from forerun.openai.requests import ChatRequest, Message
+from forerun.openai.responses import Chat, ChatChoice, ChatChunk, ChatMessage, Chunk, ChunkChoice
+from forerun.openai.responses import Delta as Words
+from forerun.openai.usage import metrics, trace, usage, words
 from forerun.text.tokenizer import Tokenizer
 
 

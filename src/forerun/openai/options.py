@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from forerun.server.errors import ApiError
-from forerun.server.requests import Format, Sampling, TextPart
+from forerun.openai.errors import ApiError
+from forerun.openai.requests import Format, Sampling, TextPart
 from forerun.text.grammar import Grammar
 
 _ALIKE = (

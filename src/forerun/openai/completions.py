@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from forerun.engine import Completion, Prompt
-from forerun.server.deltas import Delta, finish_reason
-from forerun.server.endpoint import Head
-from forerun.server.events import Chunk
-from forerun.server.logprobs import CompletionWriter
-from forerun.server.options import engine_options
-from forerun.server.requests import CompletionRequest
-from forerun.server.responses import CompletionChoice, CompletionLogprobs, Completions
-from forerun.server.usage import metrics, trace, usage, words
+from forerun.openai.delta import Delta, finish_reason
+from forerun.openai.endpoint import Head
+from forerun.openai.logprobs import CompletionWriter
+from forerun.openai.options import engine_options
+from forerun.openai.requests import CompletionRequest
+from forerun.openai.responses import Chunk, CompletionChoice, CompletionLogprobs, Completions
+from forerun.openai.usage import metrics, trace, usage, words
 from forerun.text.tokenizer import Tokenizer
 
 MAX_TOKENS = 16  # where the client says nothing: OpenAI's own default
@@ -23,9 +22,14 @@ class CompletionEndpoint:
     """Of one request."""
 
     def __init__(
-        self, body: CompletionRequest, tokenizer: Tokenizer, end_ids: frozenset[int]
+        self,
+        body: CompletionRequest,
+        tokenizer: Tokenizer,
+        end_ids: frozenset[int],
+        default_max_tokens: int = MAX_TOKENS,
     ) -> None:
         self.body, self._tokenizer = body, tokenizer
+        self._default = default_max_tokens
         self._hidden = end_ids | set(body.stop_token_ids or ())
         self._n = body.n or 1
         self.prompts = _prompts(body.prompt)
@@ -37,7 +41,7 @@ class CompletionEndpoint:
     @property
     def options(self) -> dict[str, Any]:
         body = self.body
-        length = MAX_TOKENS if body.max_tokens is None else body.max_tokens
+        length = self._default if body.max_tokens is None else body.max_tokens
         options = engine_options(body) | {"max_tokens": length, "logprobs": body.logprobs}
         if body.echo and body.logprobs is not None:
             options["prompt_logprobs"] = body.logprobs

@@ -1,4 +1,4 @@
-"""What the service asks of an endpoint: `chat.py`, `completions.py`."""
+"""What is asked of an endpoint: `chat.py`, `completions.py`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib.metadata import version
 from typing import Any, Protocol
 
 from forerun.engine import Completion, Prompt
-from forerun.server.deltas import Delta
-from forerun.server.events import Chunk
-from forerun.server.requests import Sampling
-from forerun.server.responses import Reply
+from forerun.openai.delta import Delta
+from forerun.openai.errors import ApiError
+from forerun.openai.requests import Sampling
+from forerun.openai.responses import Chunk, Reply
 
 VERSION = version("forerun")
 
@@ -24,6 +24,18 @@ class Head:
     created: int
     model: str
     system_fingerprint: str = f"forerun-{VERSION}"
+
+
+def named(model: str | None, served: Sequence[str]) -> str:
+    """The name to answer with, of those that are `served`. ApiError 404 for another."""
+    if model is None:
+        return served[0]
+    if model not in served:
+        raise ApiError(
+            404, f"the model {model[:80]!r} is not served here; served: {', '.join(served)}",
+            param="model", code="model_not_found",
+        )  # fmt: skip
+    return model
 
 
 class Endpoint(Protocol):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from forerun.server.errors import ApiError
+from forerun.openai.errors import ApiError
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from forerun.engine import Completion
-from forerun.server.responses import (
+from forerun.openai.responses import (
     CompletionDetails,
     Metrics,
     PromptDetails,
