@@ -15,6 +15,7 @@
     ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of an unknown kind
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
+    ├── SourceChangedError              a batch's input was changed while it was read
     ├── PeerError                       a system that is measured or certified failed
     ├── NotLosslessError (AssertionError)  a sampler's law is not its target's
     ├── UndecidedError (AssertionError)    it could not be told whether it is
@@ -99,6 +100,10 @@ class FetchError(ForerunError):
 
 class TemplateError(ForerunError, ValueError):
     """A chat template is missing or fails on these messages."""
+
+
+class SourceChangedError(ForerunError):
+    """The input of a batch was changed while it was read: its answers would not belong to it."""
 
 
 class PeerError(ForerunError):

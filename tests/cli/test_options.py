@@ -33,6 +33,14 @@ SURFACE = {
         *SHARED,
     },
     "chat": SHARED,
+    "run": {
+        "FILE", "-o --out", "-n --max-tokens", "--seed", "--limit", "--shuffle-seed",
+        "--served-model-name", "--max-batch", "--prefix-memory", "-v --verbose", "--log-file",
+        "--no-color",
+        "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
+        "--max-memory", "--drafter", "--draft-model", "--prediction-file", "-k --num-draft",
+        "--verifier",
+    },
     "serve": {
         "--host", "--port", "--served-model-name", "--stream-pacing", "--default-max-tokens",
         "--max-batch", "--max-waiting", "--max-body", "--timeout", "--api-key", "--metrics-key",

@@ -23,6 +23,7 @@ import typer
 
 import forerun
 from forerun.cli import bench, certify, chat, generate, models, play, serve
+from forerun.cli import run as batches
 from forerun.cli.interrupts import INTERRUPTED
 from forerun.cli.options import spoken
 from forerun.cli.screen import Screen
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command("generate")(generate.generate)
 app.command("chat")(chat.chat)
+app.command("run")(batches.run)
 app.command("serve")(serve.serve)
 app.command("play")(play.play)
 app.command("bench")(bench.bench)

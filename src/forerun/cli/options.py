@@ -76,8 +76,8 @@ class Settings:
     )] = None
     max_memory: Annotated[str | None, _option(
         MODEL, "--max-memory", metavar="SIZE",
-        help="Most memory of each model's cache, such as 2GiB. \\[default: no limit; of serve and "
-        "play a fourth of the machine's memory]",
+        help="Most memory of each model's cache, such as 2GiB. \\[default: no limit; of serve, "
+        "play and run a fourth of the machine's memory]",
     )] = None
 
     drafter: Annotated[str | None, _option(
