@@ -156,7 +156,7 @@ def open_slots(engine: Any) -> tuple[int, int]:
     """Slots open on the target, and on the drafter (its model's for a model drafter)."""
     drafter = engine.drafter
     if isinstance(drafter, HybridDrafter):
-        drafter = drafter.parts["model"]
+        drafter = next(part for part in drafter.parts.values() if hasattr(part, "model"))
     if isinstance(drafter, ModelDrafter):
         drafting = max(len(drafter._slots), _tabular_slots(drafter.model))
     elif isinstance(drafter, Guessing):
