@@ -10,9 +10,22 @@ import pytest
 import forerun.control
 from forerun.company import MOST_ROWS, divided, learn_batch, plan_batch
 from forerun.control import MARGIN, AdaptiveControl, FixedControl, Seat
+from forerun.drafters.base import Trees
+from forerun.numerics.token_tree import TokenTree
+from forerun.numerics.tree_shape import widths
 from forerun.pace import Costs, Pace, situation
 from forerun.trace import Times
-from test_control import STEEP, STEP, TRACES, Scripted, Several, costs, parts
+from test_control import (
+    STEEP,
+    STEP,
+    TRACES,
+    Scripted,
+    Several,
+    costs,
+    levels,
+    parts,
+    told,
+)
 
 NATIVE = (1, 0.92, 1.08, 1.21, 1.45, 1.7, 1.95, 2.2, 2.5, 2.8, 3.1, 3.4, 3.6, 3.8, 4.0, 4.3)
 TABLES = {
@@ -22,6 +35,9 @@ TABLES = {
     "steep": STEEP,
     "steps": tuple(1 + 0.6 * (i // 4) for i in range(128)),
 }
+
+
+NONE, TWO = TokenTree(), TokenTree.chain([0, 0])
 
 
 def seat(control, drafter, length=100, room=99):
@@ -48,13 +64,17 @@ def seconds(table, rows):
 
 
 def drafting(given, plans):
-    """By hand: a pass for each depth, over those that draft so far; the first over what is new."""
+    """By hand: a pass for each depth, over those that draft so far; the first over what is new, a
+    later one over a chain's last token, or all of the tree above."""
     spent = 0.0
     for name, table in given.draft.items():
         mine = [plan for plan in plans if plan.drafter == name and plan.num_draft]
-        for depth in range(1, max((plan.num_draft for plan in mine), default=0) + 1):
-            there = [plan for plan in mine if plan.num_draft >= depth]
-            new = sum(max(plan.outlook.unread, 1) if depth == 1 else 1 for plan in there)
+        for depth in range(max((len(levels(plan)) for plan in mine), default=0)):
+            new = 0
+            for plan in mine:
+                if depth < len(levels(plan)):
+                    above = 1 if plan.shape is None else sum(levels(plan)[:depth])
+                    new += max(plan.outlook.unread, 1) if depth == 0 else above
             spent += seconds(table, new)
     return spent
 
@@ -73,7 +93,10 @@ class Member:
         self.accepts = TRACES[rng.choice(sorted(TRACES))]
         names = ["scripted", "model"] if own else ["scripted"]
         sure = rng.choice([None, [0.95] * 15, [0.05] * 4])
-        made = [Scripted(name, chances=sure, unread=rng.choice([1, 4])) for name in names]
+        trees = rng.choice([None, Trees(), Trees(shape=widths((2, 1, 1)))])
+        sure = sure if trees is None else None
+        unread = rng.choice([1, 4])
+        made = [Scripted(name, chances=sure, unread=unread, trees=trees) for name in names]
         self.drafter = Several(*made)
         kind = rng.choice(kinds)
         self.adaptive = kind == "auto"
@@ -96,15 +119,15 @@ def simulate(seed, table, *, own=(), kinds=("auto",), most=8, rounds=120):
         while len(members) < most and (not members or rng.random() < 0.3):
             members.append(Member(rng, pace, kinds, own))
         plans = plan_batch([member.seat for member in members])
-        told = [p if not m.adaptive else None for m, p in zip(members, plans)]
-        rows = len(members) + sum(plan.num_draft for plan in told if plan)
-        base = seconds(table, rows) + drafting(given, [plan for plan in told if plan])
+        fixed = [p if not m.adaptive else None for m, p in zip(members, plans)]
+        rows = len(members) + sum(plan.num_draft for plan in fixed if plan)
+        base = seconds(table, rows) + drafting(given, [plan for plan in fixed if plan])
         spent += seconds(table, len(members) + sum(plan.num_draft for plan in plans))
         spent += drafting(given, plans)
         plain += base
         for member, plan in zip(members, plans):
-            accepted = taken(member.accepts, member.position, plan.num_draft)
-            member.control.learn(plan, plan.num_draft, accepted)
+            accepted = taken(member.accepts, member.position, len(levels(plan)))
+            told(member.control, plan, accepted)
             member.position += accepted + 1
             if member.adaptive:
                 if member.worth is None:
@@ -149,7 +172,7 @@ def sixteen(table, trace):
         spent += drafting(given, plans)
         for one, plan in zip(company, plans):
             accepted = taken(TRACES[trace], int(tokens / 16), plan.num_draft)
-            one.control.learn(plan, plan.num_draft, accepted)
+            told(one.control, plan, accepted)
             tokens += accepted + 1
     return tokens / spent * seconds(table, 16) / 16
 
@@ -263,7 +286,7 @@ def test_tries_are_made_one_at_a_time():
         assert plans[found].tried
         tried.append(found)
         for one, plan in zip(company, plans):
-            one.control.learn(plan, plan.num_draft, 0)
+            told(one.control, plan, 0)
     assert sorted(tried) == list(range(6))
 
 
@@ -302,7 +325,7 @@ def test_a_round_teaches_the_pace_once():
     plans = plan_batch(company)
     plans[:2] = [forerun.control.Plan(drafter="model", num_draft=2, at=plans[0].at)] * 2
     times = Times(draft=0.8, target=14.0, verify=0.7)
-    learn_batch([one.control for one in company], plans, [2, 2, 0], [0.4, 0.4, 0.0], times)
+    learn_batch([one.control for one in company], plans, [TWO, TWO, NONE], [0.4, 0.4, 0.0], times)
     at = situation([100, 100, 100])
     assert pace.rows(at, 7)[6] == pytest.approx(14.0 + 0.7)
     assert pace.rows(situation([100]), 1)[0] == pytest.approx(1.0 + 0.1), "other slots, as before"
@@ -315,5 +338,5 @@ def test_long_texts_begin_with_a_plain_pass():
     plans = plan_batch(company)
     assert [plan.num_draft for plan in plans] == [0, 0]
     times = Times(draft=0, target=2.0, verify=0)
-    learn_batch([one.control for one in company], plans, [0, 0], [0, 0], times)
+    learn_batch([one.control for one in company], plans, [NONE, NONE], [0, 0], times)
     assert min(plan.num_draft for plan in plan_batch(company)) > 0

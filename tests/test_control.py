@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from forerun.company import plan_batch
 from forerun.control import MARGIN, AdaptiveControl, FixedControl, Seat
 from forerun.drafters.base import DrafterTraits, Outlook, parts
-from forerun.numerics.token_tree import Drawn
+from forerun.numerics.token_tree import ROOT, Drawn, TokenTree
 from forerun.pace import Costs, Pace
 
 FLAT = tuple(1 + 0.05 * i for i in range(16))
@@ -23,12 +24,13 @@ class Scripted:
 
     traits = DrafterTraits(drawn=Drawn.DETERMINISTIC, laws=False)
 
-    def __init__(self, name="scripted", chances=None, most=64, unread=1):
+    def __init__(self, name="scripted", chances=None, most=64, unread=1, trees=None):
         self.name, self.chances, self.most, self.unread = name, chances, most, unread
+        self.trees = trees
 
     def outlook(self, slot, length, most):
         if self.chances is None:
-            return Outlook(most=min(most, self.most), unread=self.unread)
+            return Outlook(most=min(most, self.most), unread=self.unread, trees=self.trees)
         return Outlook(most=min(most, len(self.chances)), chances=tuple(self.chances))
 
 
@@ -51,10 +53,35 @@ def planned(control, drafter, length, room):
     return plan_batch([seat])[0]
 
 
+def drafted(plan):
+    """What a plan drafts, whatever the tokens."""
+    none = (0,) * plan.num_draft
+    return TokenTree.chain(none) if plan.shape is None else TokenTree(none, plan.shape)
+
+
+def first_path(tree):
+    """Nodes down to the first leaf."""
+    path = tree.children_of(ROOT)[:1]
+    while path and tree.children_of(path[-1]):
+        path = (*path, tree.children_of(path[-1])[0])
+    return path
+
+
+def told(control, plan, accepted):
+    """That so many tokens of a plan's chain were accepted, or of its tree's first path."""
+    tree = drafted(plan)
+    control.learn(plan, tree, first_path(tree)[:accepted])
+
+
+def levels(plan):
+    """Nodes at each depth."""
+    return list(Counter(drafted(plan).depths).values())
+
+
 def price(given, plan, rows):
-    """Seconds of a round, by hand: a pass, and a pass of the draft model for each token."""
+    """Seconds of a round, by hand: a pass, and one of the draft model for each depth."""
     own = given.draft.get(plan.drafter, (0.0,))[0] if rows > 1 else 0.0
-    return given.target[rows - 1] + own * (rows - 1)
+    return given.target[rows - 1] + own * len(levels(plan))
 
 
 def run(given, accepts, tokens=300, drafter=None, control=None):
@@ -65,8 +92,8 @@ def run(given, accepts, tokens=300, drafter=None, control=None):
     while position < tokens:
         plan = planned(control, drafter, 10 + position, tokens - position - 1)
         n = plan.num_draft
-        accepted = min(accepts(position, n), n) if n else 0
-        control.learn(plan, n, accepted)
+        accepted = min(accepts(position, len(levels(plan))), len(levels(plan))) if n else 0
+        told(control, plan, accepted)
         spent += price(given, plan, n + 1)
         position += accepted + 1
         rounds.append((plan.drafter, n, accepted, position, spent))
@@ -196,7 +223,7 @@ def test_what_is_expected_is_what_happens():
         accepted = 0
         while accepted < plan.num_draft and rng.random() < 0.7:
             accepted += 1
-        control.learn(plan, plan.num_draft, accepted)
+        told(control, plan, accepted)
         expected, happened = expected + plan.expected.tokens, happened + accepted + 1
         assert plan.expected.seconds == FLAT[plan.num_draft]
     assert happened == pytest.approx(expected, rel=0.05)
@@ -207,7 +234,7 @@ def test_shorter_drafts_say_nothing_of_longer_ones():
     short, long = Scripted(most=2), Scripted()
     for _ in range(30):
         plan = planned(control, short, 9, 99)
-        control.learn(plan, plan.num_draft, plan.num_draft)
+        told(control, plan, plan.num_draft)
     deep = control._accepts["scripted"]
     assert set(deep._counts) == {0, 1}
     assert planned(control, long, 9, 99).num_draft > 5
@@ -241,7 +268,7 @@ def test_what_is_learnt_of_one_is_not_held_against_the_other():
         for _ in range(40):
             plan = planned(control, Several(Scripted("a"), Scripted("b")), 9, 99)
             accepted = accepts_nothing_of(bad)(plan)
-            control.learn(plan, plan.num_draft, accepted)
+            told(control, plan, accepted)
             used.append(plan.drafter)
         assert used[-10:] == [good] * 10
 

@@ -7,7 +7,7 @@ import pytest
 from forerun.drafters import HybridDrafter, ModelDrafter, SuffixDrafter
 from forerun.errors import OptionError
 from forerun.models.tabular import TabularModel
-from forerun.pace import FORGET, Bill, Costs, Pace, checked_costs, situation, table
+from forerun.pace import FORGET, Bill, Costs, Pace, checked_costs, reads, situation, table
 from forerun.trace import Times
 
 TARGET = (1.0, 1.2, 1.4, 1.6)
@@ -26,7 +26,7 @@ def bill(pace, drafter, *drafts, unread=1):
     """For requests with drafts of so many tokens."""
     found = Bill(pace)
     for count in drafts:
-        found.add_all(drafter, count, unread)
+        found.add_all(drafter, reads(None, count), unread)
     return found
 
 
@@ -113,7 +113,7 @@ def test_requests_share_the_passes_of_a_draft_model():
     assert bill(found, "model", 2, 2, unread=2).seconds == pytest.approx(0.16 + 0.12)
     both = bill(found, "model", 1)
     other = both.copy()
-    other.add_all("model", 1, 1)
+    other.add_all("model", reads(None, 1), 1)
     assert (both.seconds, other.seconds) == pytest.approx((0.1, 0.12))
     assert other.of("model") == pytest.approx(0.12)
     assert other.of("suffix") == 0

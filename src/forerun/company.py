@@ -28,11 +28,16 @@ the same company without drafts. That is a bound on throughput: a request whose 
 for the rows of others, and may itself be slower than in a plain batch. Tokens that a fixed γ brings
 are counted as if all of them were accepted, so that nothing is gained at their cost.
 
+A tree's nodes are bought as a chain's tokens are, each with its own chance to be accepted; its
+drafting costs a pass for each depth, so that how deep it may be is chosen first, by the rate.
+
 **Why the law of every request stays exact.** A plan is a function of what was there before the
-round: each request's text, what was accepted in its earlier rounds, times, and what drafters say
-of the prefix (`Outlook`). None of it depends on the tokens drafted, or the coins tossed, in this
-round, of this request or another. So given all that is past, of the whole company, γ_r is a
-constant, and each verifier's proof holds for it: the round's tokens have the law p given the
+round: each request's text, what was accepted in its earlier rounds (of trees: which child of each
+accepted node), times, and what drafters say of the prefix (`Outlook`). None of it depends on the
+tokens drafted, or the coins tossed, in this round, of this request or another. So given all that is
+past, of the whole company, γ_r and the shape of a tree are constants: a node has its place before
+its token is drawn, and is drafted whatever that token or another is. Each verifier's proof holds
+for any such shape: the round's tokens have the law p given the
 request's own text, whatever the others' pasts made γ_r. As the randomness of requests is
 independent, and that of each round fresh, p given its own text is p given everything; summed over
 the pasts it is the law of the request alone. (Under `coupled` γ does not matter at all. With a seed
@@ -44,7 +49,7 @@ What this module does not know: tokens, laws.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forerun.control import (
@@ -57,7 +62,9 @@ from forerun.control import (
     Plan,
     Seat,
 )
-from forerun.pace import Bill, Pace, situation
+from forerun.numerics.token_tree import TokenTree
+from forerun.numerics.tree_shape import breadth_first
+from forerun.pace import Bill, Pace, reads, situation
 from forerun.trace import Expected, Times
 
 MOST_ROWS = 128  # of a pass with drafts
@@ -73,7 +80,7 @@ def plan_batch(seats: Sequence[Seat]) -> list[Plan]:
 def learn_batch(
     controls: Sequence[Control],
     plans: Sequence[Plan],
-    drafted: Sequence[int],
+    drafted: Sequence[TokenTree],
     took: Sequence[float],
     times: Times,
 ) -> None:
@@ -82,11 +89,12 @@ def learn_batch(
     if pace is None or at is None or pace.costs.fixed:
         return
     drafting, drafters = Bill(pace), dict[str, float]()
-    for plan, count, seconds in zip(plans, drafted, took):
-        if plan.drafter is not None and count:
-            drafting.add_all(plan.drafter, count, plan.outlook.unread)
+    for plan, tree, seconds in zip(plans, drafted, took):
+        if plan.drafter is not None and len(tree):
+            shape = None if plan.outlook.trees is None else tree.parents
+            drafting.add_all(plan.drafter, reads(shape, len(tree)), plan.outlook.unread)
             drafters[plan.drafter] = drafters.get(plan.drafter, 0.0) + seconds
-    pace.learn(at, len(plans) + sum(drafted), times, drafting, drafters)
+    pace.learn(at, len(plans) + sum(map(len, drafted)), times, drafting, drafters)
 
 
 def _pace(controls: Sequence[Control]) -> Pace | None:
@@ -118,7 +126,7 @@ class Company:
         for plan in fixed:
             rows += plan.num_draft
             if plan.drafter is not None:
-                drafting.add_all(plan.drafter, plan.num_draft, plan.outlook.unread)
+                drafting.add_all(plan.drafter, plan.reads, plan.outlook.unread)
         room = sum(min(s.room, pace.costs.widest - 1) for s in seats)
         self._most = max(rows, min(rows + room, MOST_ROWS))
         self._seconds = pace.rows(self._at, rows)  # up to `_most`, where somebody could draft
@@ -135,6 +143,7 @@ class Company:
         if not offers:
             return self._made(self._plain, self._plain)
         self._seconds = self._pace.rows(self._at, self._most)
+        offers = self._preferred(offers, by=lambda offer: (offer.request, offer.drafter))
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.drafter not in self._pace.costs.draft]
         if 0 < len(lookups) < len(offers):  # too few may be left that share a model's passes
@@ -142,31 +151,32 @@ class Company:
         tried = self._tried(offers, best)
         return self._made(best if tried is None else tried, best)
 
-    def _preferred(self, offers: Sequence[Offer]) -> list[Offer]:
-        """One for each request: that with the highest rate if all that could share its drafter's
-        passes did, and all pay for it."""
-        first = {offer.request: offer for offer in reversed(offers)}
-        if len(first) == len(offers):
+    def _preferred(
+        self, offers: Sequence[Offer], by: Callable[[Offer], Hashable] = lambda one: one.request
+    ) -> list[Offer]:
+        """One for each request, or for each of what `by` tells apart: that with the highest rate if
+        all that could share its drafter's passes did, and all pay for it."""
+        if len({by(offer) for offer in offers}) == len(offers):
             return list(offers)
-        sharers = Counter(offer.drafter for offer in offers)
-        funds = sum(offer.funds for offer in first.values())
-        chosen: dict[int, Offer] = {}
-        rates: dict[int, float] = {}
+        sharers = _sharers(offers)
+        funds = sum({offer.request: offer.funds for offer in offers}.values())
+        chosen: dict[Hashable, Offer] = {}
+        rates: dict[Hashable, float] = {}
         for offer in offers:
             rate = self._alone(offer, sharers[offer.drafter], funds)
-            if offer.request not in chosen or rate > rates[offer.request]:
-                chosen[offer.request], rates[offer.request] = offer, rate
+            if by(offer) not in chosen or rate > rates[by(offer)]:
+                chosen[by(offer)], rates[by(offer)] = offer, rate
         return list(chosen.values())
 
     def _alone(self, offer: Offer, sharers: int, funds: float) -> float:
         """The highest rate of a round in which nobody else drafts, but some share the drafting."""
         plain, tokens, rate = self._plain, self._plain.tokens, 0.0
-        draft, later = self._pace.shared(offer.drafter, offer.outlook.unread, sharers)
-        limit = plain.seconds + funds
-        for s, seconds in zip(offer.survival, self._seconds[plain.rows :]):
+        more = self._pace.shared(offer.drafter, offer.reads, offer.outlook.unread, sharers)
+        limit, draft = plain.seconds + funds, plain.drafting.seconds
+        for s, seconds, own in zip(offer.survival, self._seconds[plain.rows :], more):
             tokens += s
-            seconds += plain.drafting.seconds + draft
-            draft += later
+            draft += own
+            seconds += draft
             if seconds > limit:
                 break
             rate = max(rate, tokens / seconds)
@@ -181,7 +191,7 @@ class Company:
             offer = offers[i]
             funds += offer.funds if depth == 1 else 0.0
             tokens += offer.survival[depth - 1]
-            drafting.add(offer.drafter, depth, offer.outlook.unread)
+            drafting.add(offer.drafter, offer.reads[depth - 1], offer.outlook.unread)
             seconds = self._seconds[plain.rows + n - 1] + drafting.seconds
             if tokens > rate * seconds and seconds - plain.seconds <= funds:
                 rate, best = tokens / seconds, n
@@ -201,14 +211,16 @@ class Company:
         return [(i, depth) for _, i, depth in order]
 
     def _dearness(self, offers: Sequence[Offer]) -> dict[str, float]:
-        """Seconds of a token by drafter, where all share its passes: a row, and drafting."""
+        """Seconds of a token by drafter, where all share its passes: a row, and drafting, on
+        average over a draft."""
         rows = len(self._seconds) - self._plain.rows
         row = (self._seconds[-1] - self._seconds[self._plain.rows - 1]) / max(rows, 1)
-        sharers = Counter(offer.drafter for offer in offers)
-        return {
-            drafter: max(row + self._pace.shared(drafter, 1, count)[1], 1e-9 * self._worth)
-            for drafter, count in sharers.items()
-        }
+        sharers, dear = _sharers(offers), dict[str, float]()
+        for offer in offers:
+            if offer.drafter not in dear:
+                own = sum(self._pace.shared(offer.drafter, offer.reads, 1, sharers[offer.drafter]))
+                dear[offer.drafter] = max(row + own / len(offer.reads), 1e-9 * self._worth)
+        return dear
 
     def _tried(self, offers: Sequence[Offer], best: Drafts) -> Drafts | None:
         """One that does not pay beside the best: of the request that has waited longest, its first
@@ -222,7 +234,7 @@ class Company:
             drafting, left = best.drafting.copy(), len(self._seconds) - best.rows
             for depth, s in enumerate(offer.survival[:left], start=1):
                 tokens += s
-                drafting.add(offer.drafter, depth, offer.outlook.unread)
+                drafting.add(offer.drafter, offer.reads[depth - 1], offer.outlook.unread)
                 seconds = self._seconds[best.rows + depth - 1] + drafting.seconds
                 if seconds - best.seconds > offer.funds:
                     break
@@ -239,7 +251,7 @@ class Company:
             made[offer.request] = (offer, count)
             rows += count
             tokens += sum(offer.survival[:count])
-            drafting.add_all(offer.drafter, count, offer.outlook.unread)
+            drafting.add_all(offer.drafter, offer.reads[:count], offer.outlook.unread)
         seconds = self._seconds[rows - 1] + drafting.seconds
         return Drafts(made=made, rows=rows, tokens=tokens, seconds=seconds, drafting=drafting)
 
@@ -254,10 +266,12 @@ class Company:
                 continue
             offer, count = drafts.made.get(i, (None, 0))
             survival = offer.survival[:count] if offer else ()
+            parents = offer.parents if offer else None
             plans.append(
                 Plan(
                     drafter=offer.drafter if offer else None,
                     num_draft=count,
+                    shape=None if parents is None else breadth_first(parents[:count]),
                     outlook=offer.outlook if offer else UNKNOWN,
                     expected=Expected(tokens=1 + sum(survival), seconds=share),
                     tried=offer is not None and i not in best.made,
@@ -280,6 +294,11 @@ class Company:
             drafting = drafts.drafting.of(offer.drafter) - plain.drafting.of(offer.drafter)
             prices[i] = max(count * (row + drafting / counts[offer.drafter]), 0.0)
         return divided(prices, {i: offer.funds for i, (offer, _) in drafts.made.items()})
+
+
+def _sharers(offers: Sequence[Offer]) -> Counter[str]:
+    """Requests by drafter."""
+    return Counter(drafter for _, drafter in {(one.request, one.drafter) for one in offers})
 
 
 def divided(prices: Mapping[int, float], funds: Mapping[int, float]) -> dict[int, float]:

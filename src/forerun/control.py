@@ -5,7 +5,9 @@ The γ of all requests of a round are decided together, in `company.py`, as
     rate = Σ_r (1 + Σ_{i≤γ_r} s_i) / seconds(rows of all)
 
 is highest: most tokens per second for the batch. A request says what it could draft (`offers`: by
-each of its drafters, with the s_i its own past lets expect), and learns what came of it. γ = 0 is
+each of its drafters, with the s_i its own past lets expect), and learns what came of it. Trees are
+offered once for each depth, as far as their passes cost: of all shapes so deep the one whose nodes
+are likeliest, γ being their number. γ = 0 is
 plain decoding, and speculation that does not pay ends there. Then a drafter is tried again when it
 has waited long enough: after each try twice as long, LONGEST rounds at most. The first wait is WAIT
 rounds where other requests have shown what its drafts are worth, else none.
@@ -27,18 +29,21 @@ What this module does not know: tokens, laws, the other requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from forerun.drafters.base import Drafter, Outlook, outlook
-from forerun.pace import Pace, Situation
-from forerun.survival import Acceptance
+from forerun.numerics.token_tree import TokenTree
+from forerun.numerics.tree_shape import USUAL, Shape, best, depths_of
+from forerun.pace import Pace, Reads, Situation, reads
+from forerun.survival import Acceptance, likely
 from forerun.trace import Expected
 
 MARGIN = 0.02  # of plain decoding's time
 SAVED = 8.0  # tokens' worth: most the account can hold
 WAIT, LONGEST = 16, 64  # rounds
-
+DEPTHS = (1, 2, 3, 4, 6, 8, 11, 15)  # of trees that are offered
 
 UNKNOWN = Outlook(most=0)
 
@@ -49,12 +54,21 @@ class Plan:
 
     drafter: str | None = None
     num_draft: int = 0
+    shape: Shape | None = None  # of a tree, if it was chosen
     outlook: Outlook = UNKNOWN
     expected: Expected | None = None
     tried: bool = False  # against expectation, to see whether it pays by now
     price: float = 0.0  # seconds that it pays for its draft
     worth: float = 0.0  # seconds that a token was worth
     at: Situation | None = None  # in which it was made; None where all γ are fixed
+
+    @property
+    def reads(self) -> Sequence[Reads]:
+        """What a draft model is expected to read for it, token by token."""
+        shape = self.shape
+        if shape is None and self.outlook.trees is not None:
+            shape = self.outlook.trees.shape or best(USUAL, self.num_draft)
+        return reads(shape, self.num_draft)
 
 
 PLAIN = Plan()
@@ -73,14 +87,21 @@ class Seat:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """What one of a request's drafters could draft for it in this round."""
+    """What one of a request's drafters could draft for it in this round: the first so many tokens
+    of a chain, or nodes of a tree."""
 
     request: int  # index in the round
     drafter: str
     outlook: Outlook
-    survival: tuple[float, ...]  # s_1, s_2, …
+    survival: tuple[float, ...]  # s_1, s_2, …; they do not rise
+    parents: Shape | None = None  # of a tree's nodes, in that order
     funds: float  # seconds that the request may spend
     waited: int | None  # rounds since it was asked, where it may be tried; else None
+
+    @cached_property
+    def reads(self) -> Sequence[Reads]:
+        """What a draft model reads for each."""
+        return reads(self.parents, len(self.survival))
 
 
 class FixedControl:
@@ -99,7 +120,7 @@ class FixedControl:
                 return Plan(drafter=name, num_draft=most, outlook=found)
         return PLAIN
 
-    def learn(self, plan: Plan, drafted: int, accepted: int) -> None:
+    def learn(self, plan: Plan, tree: TokenTree, path: Sequence[int]) -> None:
         """It never changes."""
 
 
@@ -127,20 +148,37 @@ class AdaptiveControl:
             accepts = self._accepts.setdefault(name, Acceptance(self.pace.usual(name)))
             waited = self._rounds - self._tried.get(name, 0)
             patience = self._patience.setdefault(name, WAIT if accepts.known else 0)
-            found.append(
-                Offer(
-                    request=request,
-                    drafter=name,
-                    outlook=said,
-                    survival=tuple(accepts.survival(said, most)),
-                    funds=account + MARGIN * worth,
-                    waited=waited if waited >= patience else None,
+            for parents, survival in self._ways(name, accepts, said, most):
+                found.append(
+                    Offer(
+                        request=request,
+                        drafter=name,
+                        outlook=said,
+                        survival=tuple(survival),
+                        parents=parents,
+                        funds=account + MARGIN * worth,
+                        waited=waited if waited >= patience else None,
+                    )
                 )
-            )
         return found
 
-    def learn(self, plan: Plan, drafted: int, accepted: int) -> None:
-        """What came of a plan: of `drafted` tokens so many were accepted."""
+    def _ways(
+        self, name: str, accepts: Acceptance, said: Outlook, most: int
+    ) -> Iterator[tuple[Shape | None, Sequence[float]]]:
+        """A chain; or trees, each deeper than the one before it where depth costs passes."""
+        if said.trees is None:
+            yield None, accepts.survival(said, most)
+            return
+        most, deepest, ranks = min(most, said.most), said.trees.depth, accepts.ranks()
+        for depth in DEPTHS if name in self.pace.costs.draft else (deepest,):
+            parents, survival = likely(ranks, said.trees, most, min(depth, deepest))
+            yield parents, survival
+            if max(depths_of(parents)) < depth:
+                return
+
+    def learn(self, plan: Plan, tree: TokenTree, path: Sequence[int]) -> None:
+        """What came of a plan: of `tree`, which was drafted, `path` was accepted."""
+        accepted = len(path)
         account = plan.worth if self._account is None else self._account
         income = plan.worth * (accepted + MARGIN * (1 + accepted))
         self._account = min(account + income - plan.price, SAVED * plan.worth)
@@ -149,11 +187,11 @@ class AdaptiveControl:
             return
         name, acceptance = plan.drafter, self._accepts[plan.drafter]
         if plan.tried:
-            if accepted == drafted:  # it may be good now: what is long ago counts little
+            if accepted == max(tree.depths, default=0):  # good now: what is long ago counts little
                 acceptance.forget(self._rounds - self._asked.get(name, self._rounds))
             self._patience[name] = min(2 * max(self._patience[name], 1), LONGEST)
             self._tried[name] = self._rounds
-        acceptance.learn(plan.outlook, drafted, accepted)
+        acceptance.learn(plan.outlook, tree, path)
         self._asked[name] = self._rounds
 
 

@@ -66,7 +66,7 @@ def decode_round(
         if drafter is not None:
             drafter.observe(g.slot, g.ids[start:])
         times = clock.lap(draft.seconds)
-        g.control.learn(draft.plan, len(proposal), len(verdict.path))
+        g.control.learn(draft.plan, proposal.tree, verdict.path)
         records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, times))
         clock.skip()
         g.round += 1
@@ -110,7 +110,7 @@ def learn(batch: Sequence[Generation], drafts: Sequence[Draft], times: Times) ->
     learn_batch(
         [g.control for g in batch],
         [draft.plan for draft in drafts],
-        [len(draft.proposal) for draft in drafts],
+        [draft.proposal.tree for draft in drafts],
         [draft.seconds for draft in drafts],
         times,
     )
@@ -136,6 +136,7 @@ def _request(g: Generation, plan: Plan) -> DraftRequest:
         sample=racing_sampler(g.draws) if g.verifier.races else fresh_sampler(g.draws),
         allowed=None if g.grammar is None else g.grammar.allowed,
         drafter=plan.drafter,
+        shape=plan.shape,
     )
 
 

@@ -3,8 +3,8 @@
     seconds = τ_p(n) + Σ τ_q + n·τ_v          n rows of all requests
 
 τ_p   the target's pass: the table of `models/cost.py`, times observed ÷ expected at that width
-τ_q   drafting, by each drafter: passes of the draft model by its own table, times one ratio; a
-      lookup costs what it took per token
+τ_q   drafting, by each drafter: passes of the draft model by its own table, one for each depth of
+      a chain or a tree, times one ratio; a lookup costs what it took per token
 τ_v   judging a row: what it took
 
 The table was measured behind a short text in one slot, on a machine with other load. So the last
@@ -18,8 +18,10 @@ What this module does not know: who drafts, and what drafts are worth.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import repeat
 from pathlib import Path
 
 from forerun.drafters.base import Drafter, parts
@@ -27,6 +29,7 @@ from forerun.drafters.lookup import number as as_number
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.models.cost import CACHED, WIDEST, stated, target_seconds
+from forerun.numerics.tree_shape import Shape, depths_of
 from forerun.survival import Acceptance
 from forerun.trace import Times
 
@@ -135,15 +138,27 @@ class Pace:
         default = 1.0 if drafter in self.costs.draft else 0.0
         return default if known is None else known.median(default)
 
-    def shared(self, drafter: str, unread: int, sharers: int) -> tuple[float, float]:
-        """Seconds of the first drafted token of a request, and of each one after it, where so many
-        alike share the drafter's passes."""
+    def shared(
+        self, drafter: str, reads: Sequence[Reads], unread: int, sharers: int
+    ) -> Iterator[float]:
+        """Seconds that each further token of a request's draft takes of its drafter, where so many
+        alike share the passes."""
         costs, ratio = self.costs.draft.get(drafter), self.ratio(drafter)
         if not costs:
-            return ratio, ratio
+            yield from repeat(ratio, len(reads))
+            return
         rows, reading = first_pass(costs, unread)
-        first = table(costs, rows * sharers) / sharers + reading
-        return ratio * first, ratio * table(costs, sharers) / sharers
+        before = dict[int, int]()  # rows by pass
+        for more in reads:
+            seconds = 0.0
+            for depth, count in more:
+                old = before.get(depth, 0)
+                if depth == 0:
+                    count, seconds = rows, seconds + reading
+                before[depth] = old + count
+                seconds += table(costs, (old + count) * sharers) / sharers
+                seconds -= table(costs, old * sharers) / sharers if old else 0.0
+            yield ratio * seconds
 
     def learn(
         self, at: Situation, rows: int, times: Times, drafting: Bill, took: Mapping[str, float]
@@ -186,6 +201,39 @@ def first_pass(costs: Sequence[float], unread: int) -> tuple[int, float]:
     return 1, (table(costs, unread) - costs[0]) / FORGET
 
 
+Reads = tuple[tuple[int, int], ...]
+"""(pass, rows): what a draft model reads more for one more token of a draft."""
+
+
+def reads(shape: Shape | None, count: int) -> Sequence[Reads]:
+    """For each of the first `count` tokens of a chain, or nodes of a tree, parents first.
+
+    The first pass reads what of the text is new (counted as one row here), each later one the
+    chain's last token, or all of the tree so far: it opens with the first token that its law is
+    for, and a node adds a row to every pass below it that is open.
+
+        chain             (0, 1)   (1, 1)          (2, 1)
+        (−1, 0, −1, 1)    (0, 1)   (1, 1)   (1, 1)   (2, 3)
+    """
+    if shape is None:
+        return _chain_reads(count)
+    found: list[Reads] = []
+    levels = [0]  # nodes by depth; the root's is not counted
+    for depth in depths_of(shape[:count]):
+        more = [(later, 1) for later in range(depth, len(levels) - 1)]
+        if depth == len(levels):
+            more.append((depth - 1, sum(levels) or 1))
+            levels.append(0)
+        levels[depth] += 1
+        found.append(tuple(more))
+    return found
+
+
+@cache
+def _chain_reads(count: int) -> Sequence[Reads]:
+    return tuple(((depth, 1),) for depth in range(count))
+
+
 class Bill:
     """What drafting for a company costs, token by token.
 
@@ -200,26 +248,29 @@ class Bill:
         self.reading: set[str] = set()  # drafters that read a long text
         self._passes: dict[str, list[int]] = {}  # rows by depth
 
-    def add(self, drafter: str, depth: int, unread: int) -> None:
-        """One more token for a request, its `depth`-th, where `unread` tokens were to be read."""
+    def add(self, drafter: str, more: Reads, unread: int) -> None:
+        """One more token for a request, which reads `more`; `unread` tokens were to be read."""
         cost, costs = 1.0, self._pace.costs.draft.get(drafter)
         if costs:
-            passes = self._passes.setdefault(drafter, [])
-            if depth > len(passes):
-                passes.append(0)
-            more, cost = first_pass(costs, unread) if depth == 1 else (1, 0.0)
-            if cost:
-                self.reading.add(drafter)
-            before = passes[depth - 1]
-            passes[depth - 1] += more
-            cost += table(costs, before + more) - (table(costs, before) if before else 0.0)
+            cost, passes = 0.0, self._passes.setdefault(drafter, [])
+            for at, rows in more:
+                if at == len(passes):
+                    passes.append(0)
+                if at == 0:
+                    rows, reading = first_pass(costs, unread)
+                    cost += reading
+                    if reading:
+                        self.reading.add(drafter)
+                before = passes[at]
+                passes[at] += rows
+                cost += table(costs, before + rows) - (table(costs, before) if before else 0.0)
         self.expected[drafter] = self.expected.get(drafter, 0.0) + cost
         self.seconds += cost * self._pace.ratio(drafter)
 
-    def add_all(self, drafter: str, count: int, unread: int) -> None:
-        """`count` tokens for a request that has none yet."""
-        for depth in range(1, count + 1):
-            self.add(drafter, depth, unread)
+    def add_all(self, drafter: str, reads: Iterable[Reads], unread: int) -> None:
+        """Tokens for a request that has none yet."""
+        for more in reads:
+            self.add(drafter, more, unread)
 
     def of(self, drafter: str) -> float:
         """Seconds of this drafter."""

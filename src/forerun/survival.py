@@ -1,14 +1,17 @@
 """How far drafts will survive: s_i = Pr(at least i of the drafted tokens are accepted), estimated
-from a request's own rounds and, while those are few, from those of all requests before it.
+from a request's own rounds and, while those are few, from those of all requests before it. Of a
+tree s_i is the chance of its i-th node, the likeliest first: their sum is the accepted tokens too.
 
 What this module does not know: what drafting costs, and what is done with the estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from forerun.drafters.base import Outlook
+from forerun.drafters.base import Outlook, Trees
+from forerun.numerics.token_tree import ROOT, TokenTree
+from forerun.numerics.tree_shape import Shape, growth
 
 
 class Acceptance:
@@ -20,11 +23,16 @@ class Acceptance:
     say; it is worth WEIGHT observations. Old ones count less, and that belief as well: by FADE for
     each new one (each new round, where all depths are together).
 
+    Tokens of trees are alike in rank: counted is whether child i of an accepted node is the
+    accepted one, if those before it are not. So the chances of ranks that were never drafted follow
+    from what is left to them.
+
     `usual` is what became of this drafter's drafts in all requests; it is believed before the
     drafter's own chances are, and learns what this one learns.
     """
 
     WEIGHT, FADE, FIRST, LEVELS, LEAST, KNOWN = 3.0, 0.93, 0.75, 10, 0.02, 20.0
+    FIRST_CHILD, NEXT_CHILD, CHILDREN = 0.6, 0.5, 8  # ranks beyond are like the last
 
     def __init__(self, usual: Acceptance | None = None, *, fade: float = FADE) -> None:
         self._usual, self._fade = usual, fade
@@ -42,16 +50,29 @@ class Acceptance:
             survival.append(s)
         return survival
 
-    def learn(self, found: Outlook, drafted: int, accepted: int) -> None:
-        judged = min(accepted + 1, drafted)
-        for i in range(judged):
-            kind = self._kind(found, i)
+    def ranks(self) -> Sequence[float]:
+        """Pr(child i of an accepted node is the one accepted); they do not rise."""
+        found, left = list[float](), 1.0
+        for rank in range(self.CHILDREN):
+            chance = self._of_rank(rank)
+            found.append(min(left * chance, found[-1] if found else 1.0))
+            left *= 1 - chance
+        return found
+
+    def learn(self, found: Outlook, tree: TokenTree, path: Sequence[int]) -> None:
+        """Of a round that drafted `tree`, in which `path` was accepted."""
+        if found.trees is None:
+            reached = range(min(len(path) + 1, len(tree)))
+            judged = [(self._kind(found, i), i < len(path)) for i in reached]
+        else:
+            judged = list(self._by_rank(tree, path))
+        for kind, accepted in judged:
             good, count = self._counts.get(kind, (0.0, 0.0))
-            self._counts[kind] = (self._fade * good + (i < accepted), self._fade * count + 1)
+            self._counts[kind] = (self._fade * good + accepted, self._fade * count + 1)
         good, count = self._all
-        self._all = (self._fade * good + accepted, self._fade * count + judged)
+        self._all = (self._fade * good + len(path), self._fade * count + len(judged))
         if self._usual is not None:
-            self._usual.learn(found, drafted, accepted)
+            self._usual.learn(found, tree, path)
 
     @property
     def known(self) -> bool:
@@ -76,6 +97,21 @@ class Acceptance:
             before = self._estimate(self._all, before)
         return self._estimate(self._counts.get(self._kind(found, i), (0.0, 0.0)), before)
 
+    def _of_rank(self, rank: int) -> float:
+        """Of child `rank` of an accepted node, if those before it are not."""
+        before = self.FIRST_CHILD if rank == 0 else self.NEXT_CHILD
+        if self._usual is not None:
+            before = self._usual._of_rank(rank)
+        return self._estimate(self._counts.get(rank, (0.0, 0.0)), before)
+
+    def _by_rank(self, tree: TokenTree, path: Sequence[int]) -> Iterator[tuple[int, bool]]:
+        """Rank, and whether it was accepted, of each child that was judged."""
+        for node, taken in zip((ROOT, *path), (*path, None)):
+            for rank, child in enumerate(tree.children_of(node)):
+                yield min(rank, self.CHILDREN - 1), child == taken
+                if child == taken:
+                    break
+
     def _estimate(self, counts: tuple[float, float], before: float) -> float:
         good, judged = counts
         weight = self.WEIGHT * max(1 - judged * (1 - self._fade), 0.0)
@@ -83,3 +119,14 @@ class Acceptance:
 
     def _kind(self, found: Outlook, i: int) -> int:
         return i if found.chances is None else int(found.chances[i] * self.LEVELS)
+
+
+def likely(
+    ranks: Sequence[float], trees: Trees, most: int, depth: int
+) -> tuple[Shape, Sequence[float]]:
+    """Parents and chances of a tree's `most` likeliest nodes no deeper than `depth`, as far as they
+    are LEAST, for chances by rank."""
+    parents, chances = growth(ranks, most, depth, trees.shape)
+    worth = (i for i, s in enumerate(chances) if i and s < Acceptance.LEAST)
+    count = next(worth, len(chances))
+    return parents[:count], chances[:count]

@@ -11,7 +11,13 @@ import forerun.decode
 from certify.tables import CHAIN_VERIFIERS, PROMPT, draft_model, drafters, target
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.certify.suite import VARIANTS
-from forerun.drafters import ModelDrafter
+from forerun.drafters import (
+    GreedyPlusOneTreeDrafter,
+    LikeliestTreeDrafter,
+    ModelDrafter,
+    SampledTreeDrafter,
+)
+from forerun.numerics.token_tree import NOTHING
 from forerun.pace import Costs
 
 EXACT, FAR = 1e-12, 1e-3
@@ -23,6 +29,16 @@ COSTS = {
     "shared": Costs(target=(1.0,) * 16, draft={"model": (0.5, 0.51)}, fixed=True),
 }
 """Others' drafts make one's own dearer; a step is crossed together; a model's passes are shared."""
+TREES = {
+    "tree": (LikeliestTreeDrafter, ("coupled", "recursive")),
+    "sampled-tree": (SampledTreeDrafter, ("coupled", "recursive", "traversal")),
+    "greedy-plus-one-tree": (GreedyPlusOneTreeDrafter, ("greedy_plus_one", "traversal")),
+}
+TREE_COSTS = Costs(
+    target=tuple(1 + 0.05 * i for i in range(4)),
+    draft=dict.fromkeys(TREES, (0.06, 0.07, 0.08)),
+    fixed=True,
+)
 OTHERS = (
     ((1, 0, 0), {"max_tokens": 3, "num_draft": "auto", "temperature": 1.3}),
     ((0, 0, 1, 0, 0), {"max_tokens": 2, "num_draft": "auto", "drafter": "prediction",
@@ -115,3 +131,49 @@ def test_a_joint_decision_that_looks_at_the_drafted_tokens(verifier, monkeypatch
     assert distance(*options, company=OTHERS[:1]) < EXACT
     monkeypatch.setattr(forerun.decode, "propose", peeking)
     assert distance(*options, company=OTHERS[:1]) > FAR
+
+
+# ------------------------------------------------------------------ trees
+
+
+@pytest.mark.parametrize(
+    ("name", "verifier"), [(n, v) for n, (_, fits) in TREES.items() for v in fits]
+)
+def test_trees_whose_shape_is_decided_in_company(name, verifier):
+    helper = TREES[name][0](draft_model(2))
+    assert distance(verifier, helper, TREE_COSTS, company=OTHERS[:1], horizon=3) < EXACT
+
+
+def test_the_shape_does_change_with_what_was_accepted(monkeypatch):
+    """At the same size too; so the tests above are of something."""
+    shapes, plan = {}, forerun.decode.plan_batch
+
+    def recorded(seats):
+        found = plan(seats)
+        for one in found:
+            shapes.setdefault(one.num_draft, set()).add(one.shape)
+        return found
+
+    monkeypatch.setattr(forerun.decode, "plan_batch", recorded)
+    helper = SampledTreeDrafter(draft_model(2))
+    assert distance("traversal", helper, TREE_COSTS, company=(), horizon=6) < EXACT
+    assert len(shapes) > 2
+    assert max(len(found) for found in shapes.values()) > 1
+
+
+@pytest.mark.parametrize("verifier", ["recursive", "traversal"])
+def test_a_size_that_looks_at_the_drafted_tokens(verifier, monkeypatch):
+    """There is no tree where its first child is another token than 0."""
+    options = (verifier, SampledTreeDrafter(draft_model(2)), TREE_COSTS)
+    propose = forerun.decode.propose
+
+    def peeking(*args):
+        return [
+            draft
+            if not draft.proposal or draft.proposal.tree.tokens[0] == 0
+            else dataclasses.replace(draft, proposal=NOTHING)
+            for draft in propose(*args)
+        ]
+
+    monkeypatch.setattr(forerun.decode, "propose", peeking)
+    assert distance(*options, company=(), horizon=3) > FAR

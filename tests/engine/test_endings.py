@@ -153,7 +153,7 @@ def test_plain_decoding_counts_every_token_as_the_targets_own():
 
 def test_a_drafter_that_proposes_more_than_it_may_is_refused():
     engine = Engine(target(), Guessing(lambda ids, count: [0] * (count + 1)), num_draft=2)
-    with pytest.raises(Exception, match="3 tokens deep, where 2 were allowed"):
+    with pytest.raises(Exception, match="proposal of 3 tokens, where 2 were allowed"):
         engine.generate(PROMPT, max_tokens=8)
     assert open_slots(engine) == NONE_OPEN
 

@@ -11,7 +11,7 @@ from forerun.errors import OptionError
 from forerun.numerics.restricted import without
 from forerun.numerics.sparse_law import SparseLaw
 from forerun.numerics.token_tree import TokenTree
-from forerun.numerics.tree_shape import best, best_for, checked_shape, expected, widths
+from forerun.numerics.tree_shape import best, chances, checked_shape, growth, widths
 
 
 def test_widths():
@@ -43,17 +43,27 @@ def trees(nodes):
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5])
 def test_the_best_is_the_best_of_all(nodes, ranks):
     found = best(ranks, nodes)
-    most = max(expected(ranks, shape) for shape in trees(nodes))
-    assert expected(ranks, found) == pytest.approx(most, abs=1e-12)
+    most = max(sum(chances(ranks, shape)) for shape in trees(nodes))
+    assert sum(chances(ranks, found)) == pytest.approx(most, abs=1e-12)
     flat = best(ranks, nodes, depth=1)
     assert max(TokenTree((0,) * len(flat), flat).depths) == 1
 
 
-def test_a_size_that_pays():
-    ranks = (0.6, 0.2, 0.1)
-    assert best_for(ranks, (1.0, 2.0, 3.0)) == ()
-    assert len(best_for(ranks, (1.0,) * 9)) == 8
-    assert 0 < len(best_for(ranks, tuple(1 + 0.2 * i for i in range(20)), draft=0.05)) < 12
+def test_growth_is_the_best_at_every_size():
+    ranks = (0.6, 0.3, 0.1)
+    parents, found = growth(ranks, 12)
+    assert list(found) == sorted(found, reverse=True)
+    for n in range(1, 13):
+        assert sum(found[:n]) == pytest.approx(sum(chances(ranks, best(ranks, n))))
+        assert sum(chances(ranks, parents[:n])) == pytest.approx(sum(found[:n]))
+
+
+def test_growth_within_a_shape():
+    """The likeliest of its nodes, numbered anew: the second child comes after a grandchild."""
+    parents, found = growth((0.6, 0.2), 3, within=widths((2, 2)))
+    assert (parents, found) == ((-1, 0, -1), pytest.approx((0.6, 0.36, 0.2)))
+    assert growth((0.6, 0.2), 9, 1, within=widths((2, 2)))[0] == (-1, -1)
+    assert len(growth((0.6, 0.2), 9, within=widths((2, 2)))[0]) == 6
 
 
 def test_chances_that_rise():

@@ -12,7 +12,8 @@ nothing.
 
 A drafter may also say what it could draft before it does: `outlook(slot, length, most) -> Outlook`,
 a function of the prefix as well, by which `control` chooses how far to draft and by whom. One that
-says nothing is taken to draft as far as it is asked to.
+says nothing is taken to draft as far as it is asked to. A drafter of trees is told the shape as
+well, unless γ is fixed.
 
 The contract suite in tests/drafters/contract.py runs once for each drafter.
 """
@@ -22,13 +23,14 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.base import Model
 from forerun.numerics.randomness import Sampler
 from forerun.numerics.token_tree import Drawn, Proposal
+from forerun.numerics.tree_shape import MOST, Shape
 from forerun.sampling import SamplingParams
 
 
@@ -44,6 +46,15 @@ class DraftRequest:
     sample: Sampler  # (q[V], node, drafted tokens before it) -> token
     allowed: Callable[[tuple[int, ...]], Any] | None = None  # drafted tokens -> a grammar's mask
     drafter: str | None = None  # of several, who is asked; None: the first that has something
+    shape: Shape | None = None  # of a tree, of `num_draft` nodes; None: as the drafter likes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees:
+    """Which trees a drafter can draft: part of one `shape`, or any as deep as `depth`."""
+
+    shape: Shape | None = None
+    depth: int = MOST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +63,13 @@ class Outlook:
 
     `chances[i]` is the drafter's own estimate of Pr(token i is accepted | those before it were);
     None where it has none before it drafts. The length of `chances`, or else `most`, bounds the
-    draft.
+    draft: tokens of a chain, nodes of a tree.
     """
 
     most: int
     chances: tuple[float, ...] | None = None
     unread: int = 0  # tokens of the text that a draft model would have to read first
+    trees: Trees | None = None  # None: it drafts chains
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +124,10 @@ def begin(drafter: Drafter, slot: int, prompt: Sequence[int], *, recall: bool, t
 def outlook(drafter: Drafter, slot: int, length: int, most: int) -> Outlook:
     """What `drafter` says it could draft after a text of `length` tokens, `most` at most."""
     said = getattr(drafter, "outlook", None)
-    return Outlook(most=most) if said is None else said(slot, length, most)
+    found: Outlook = Outlook(most=most) if said is None else said(slot, length, most)
+    if found.trees is None and not drafter.traits.chain:
+        return replace(found, trees=Trees())
+    return found
 
 
 def parts(drafter: Drafter | None, slot: int | None = None) -> dict[str, Drafter]:
@@ -145,10 +160,9 @@ def check_proposals(requests: Sequence[DraftRequest], proposals: Any, vocab_size
     for request, proposal in zip(requests, proposals):
         if not isinstance(proposal, Proposal):
             raise CapabilityError(f"a drafter proposes a Proposal, not {proposal!r}")
-        if max(proposal.tree.depths, default=0) > request.num_draft:
+        if len(proposal) > request.num_draft:
             raise CapabilityError(
-                f"a proposal {max(proposal.tree.depths)} tokens deep, where {request.num_draft} "
-                "were allowed"
+                f"a proposal of {len(proposal)} tokens, where {request.num_draft} were allowed"
             )
         drafted: Any = zip(proposal.tree.tokens, proposal.q)
         for token, q in drafted:

@@ -8,9 +8,10 @@
     tree                   no draws: the nodes of the highest cumulative draft probability;
                            for `coupled`   (EAGLE-2: Li et al. 2024, arXiv 2406.16858, section 4.1)
 
-`num_draft` is the number of nodes. Those whose tokens are drawn have a place in a shape, cut to so
-many nodes before anything is drawn: whether a token is drafted must not depend on what it is. That
-is why only `tree`, of which nothing is drawn, chooses nodes by their probability.
+`num_draft` is the number of nodes. Those whose tokens are drawn have a place in a shape, known
+before anything is drawn (the request's, where `control` chose one): whether a token is drafted must
+not depend on what it is. That is why only `tree`, of which nothing is drawn, chooses nodes by their
+probability; of a request's shape it takes the size and the depth.
 
 The draft model reads each level in a pass over the whole tree, of which nothing stays in its cache:
 what was accepted it reads again in the next round, as part of the text.
@@ -19,11 +20,11 @@ what was accepted it reads again in the next round, as part of the text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from forerun.drafters.base import DrafterTraits, DraftRequest
+from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, Trees
 from forerun.drafters.children import Child, Draw, greedy_plus_one, without_replacement
 from forerun.drafters.lookup import whole
 from forerun.drafters.model import Chain, ModelDrafter, fitted
@@ -31,10 +32,7 @@ from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.likeliest import head
 from forerun.numerics.token_tree import NOTHING, ROOT, Drawn, Proposal, TokenTree
-from forerun.numerics.tree_shape import best, checked_shape
-
-RANKS = (0.6, 0.2, 0.1, 0.05)
-"""Chances by rank that shape a tree where no shape is given."""
+from forerun.numerics.tree_shape import USUAL, Shape, best, checked_shape, depths_of
 
 
 @dataclass(eq=False)
@@ -63,6 +61,11 @@ class Growing(Chain):
 
 class TreeDrafter(ModelDrafter):
     """What the tree drafters share; a subclass says how a level is grown (`_grow`)."""
+
+    trees: Trees | None = Trees()  # None: a shape that is a chain
+
+    def outlook(self, slot: int, length: int, most: int) -> Outlook:
+        return replace(super().outlook(slot, length, most), trees=self.trees)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         trees = [self._growing(request) for request in requests]
@@ -129,8 +132,8 @@ class TreeDrafter(ModelDrafter):
 class ShapedTreeDrafter(TreeDrafter):
     """Trees of a shape, with drawn tokens.
 
-    shape   widths such as (3, 2, 1), or parents such as (−1, −1, 0); None: for each number of nodes
-            the shape of most accepted tokens if chances by rank are `RANKS`
+    shape   widths such as (3, 2, 1), or parents such as (−1, −1, 0), of which a tree is a part;
+            None: the request's, or the best of so many nodes for `USUAL` chances by rank
 
     Where the shape is a chain its tokens are plainly sampled. OptionError for what is no shape.
     """
@@ -148,12 +151,21 @@ class ShapedTreeDrafter(TreeDrafter):
         super().__init__(model, sampling=sampling, prefix_memory=prefix_memory)
         self._shape = None if shape is None else checked_shape(shape)
         chain = self._shape == tuple(range(ROOT, len(self._shape) - 1)) if self._shape else False
+        self.trees = None if chain else Trees(shape=self._shape)
         self.traits = DrafterTraits(
             drawn=Drawn.SAMPLED if chain else self.drawn, laws=True, chain=chain
         )
 
+    def outlook(self, slot: int, length: int, most: int) -> Outlook:
+        most = most if self._shape is None else min(most, len(self._shape))
+        return super().outlook(slot, length, most)
+
+    def _shape_of(self, tree: Growing) -> Shape:
+        shape = tree.request.shape or self._shape
+        return best(USUAL, tree.most) if shape is None else shape[: tree.most]
+
     def _grow(self, tree: Growing, laws: Mapping[int, Any]) -> None:
-        shape = best(RANKS, tree.most) if self._shape is None else self._shape[: tree.most]
+        shape = self._shape_of(tree)
         level: list[int] = []
         for node, q in laws.items():
             place = ROOT if node == ROOT else tree.places[node]
@@ -213,6 +225,7 @@ class LikeliestTreeDrafter(TreeDrafter):
     ) -> None:
         super().__init__(model, sampling=sampling, prefix_memory=prefix_memory)
         self._depth = whole("depth", depth, 1)
+        self.trees = Trees(depth=self._depth)
 
     def _growing(self, request: DraftRequest) -> Growing | None:
         tree = super()._growing(request)
@@ -236,7 +249,12 @@ class LikeliestTreeDrafter(TreeDrafter):
         tree.scores = [tree.scores[node] for node in order]
         tree.q = [None] * len(order)
         first = sum(node < old for node in order)
-        tree.level = list(range(first, len(order))) if tree.depth + 1 < self._depth else []
+        asked = tree.request.shape
+        deepest = self._depth if asked is None else min(self._depth, max(depths_of(asked)))
+        level = list(range(first, len(order))) if tree.depth + 1 < deepest else []
+        full = len(order) == tree.most  # then a child has a place only above the least of them
+        worth = not full or any(tree.scores[node] > min(tree.scores) for node in level)
+        tree.level = level if worth else []
 
 
 def _draw(request: DraftRequest, first: int, path: tuple[int, ...], q: Any, i: int) -> int:

@@ -6,9 +6,10 @@
                                └── 5
 
 A shape cut to its first n nodes is a shape: parents come first. Of nodes with an estimated chance
-to be accepted, each the product of those on its path, `best` takes the n with the largest; for
-chances that fall with a child's rank no tree of n nodes is expected to accept more, so that the
-dynamic programme of Sequoia finds no better (Chen et al. 2024, arXiv 2402.12374, section 3.1).
+to be accepted, each the product of those on its path, `growth` takes the n with the largest, one
+after another; for chances that fall with a child's rank no tree of n nodes is expected to accept
+more, so that the dynamic programme of Sequoia finds no better (Chen et al. 2024, arXiv 2402.12374,
+section 3.1). How many pay, and how deep, is `company.py`'s to say, by what passes cost.
 
 What this module does not know: tokens, laws.
 """
@@ -29,6 +30,9 @@ Shape = tuple[int, ...]
 
 MOST = 64
 """Nodes of a tree."""
+
+USUAL = (0.6, 0.2, 0.1, 0.05)
+"""Chances by rank that shape a tree where none are known."""
 
 
 def widths(counts: Sequence[int]) -> Shape:
@@ -64,61 +68,72 @@ def checked_shape(shape: Any) -> Shape:
         raise OptionError(f"{tuple(shape)} is no shape of a tree: {error}") from None
     if len(tree) > MOST:
         raise OptionError(f"a tree has at most {MOST} nodes, not {len(tree)}")
-    order = sorted(range(len(tree)), key=lambda node: tree.depths[node])
-    new = {ROOT: ROOT} | {node: i for i, node in enumerate(order)}
-    return tuple(new[tree.parents[node]] for node in order)
+    return breadth_first(tree.parents)
 
 
-def best(ranks: Sequence[float], nodes: int, depth: int | None = None) -> Shape:
-    """The shape of `nodes` nodes that is expected to accept most, in breadth-first order.
+def breadth_first(parents: Sequence[int]) -> Shape:
+    """The same tree, its nodes level by level; siblings stay in their order."""
+    depths = depths_of(parents)
+    return _of(parents, sorted(range(len(parents)), key=lambda node: depths[node]))
 
-    `ranks[i]` is Pr(child i of an accepted node is the one accepted); they must not rise.
-    `depth` bounds the tree's.
+
+def depths_of(parents: Sequence[int]) -> tuple[int, ...]:
+    """Of each node, 1 for the root's children."""
+    return TokenTree((0,) * len(parents), tuple(parents)).depths
+
+
+def growth(
+    ranks: Sequence[float], nodes: int, depth: int = MOST, within: Shape | None = None
+) -> tuple[Shape, tuple[float, ...]]:
+    """Parents and chances of the `nodes` likeliest nodes of all trees as deep as `depth`, or of
+    those of one shape: in falling order, parents first, so that the first n are the best n.
+
+    `ranks[i]` is Pr(child i of an accepted node is the one accepted); OptionError where they rise.
     """
     if any(later > earlier for earlier, later in pairwise(ranks)):
         raise OptionError(f"chances by rank must not rise, and {tuple(ranks)} do")
+    if within is not None:
+        known, depths = chances(ranks, within), depths_of(within)
+        order = sorted(range(len(within)), key=lambda node: -known[node])
+        order = [node for node in order if depths[node] <= depth][:nodes]
+        return _of(within, order), tuple(known[node] for node in order)
     # nodes that could be next, by −chance and the order they came in: depth, parent, rank
     coming = [(-ranks[0], 0, 1, ROOT, 0)] if ranks else []
-    found: list[tuple[int, int]] = []  # parent, depth
+    parents: list[int] = []
+    found: list[float] = []
     serial = 1
     while coming and len(found) < nodes:
         negative, _, at, parent, rank = heapq.heappop(coming)
         node = len(found)
-        found.append((parent, at))
-        if depth is None or at < depth:
+        parents.append(parent)
+        found.append(-negative)
+        if at < depth:
             heapq.heappush(coming, (negative * ranks[0], serial, at + 1, node, 0))
         if rank + 1 < len(ranks):
             beside = negative / ranks[rank] * ranks[rank + 1] if ranks[rank] else 0.0
             heapq.heappush(coming, (beside, serial + 1, at, parent, rank + 1))
         serial += 2
-    return checked_shape([parent for parent, _ in found]) if found else ()
+    return tuple(parents), tuple(found)
 
 
-def expected(ranks: Sequence[float], shape: Shape) -> float:
-    """Σ over nodes of the chances on their paths: drafted tokens that `shape` is expected to have
-    accepted."""
+def best(ranks: Sequence[float], nodes: int, depth: int = MOST) -> Shape:
+    """The shape of `nodes` nodes that is expected to accept most; see `growth`."""
+    return breadth_first(growth(ranks, nodes, depth)[0])
+
+
+def chances(ranks: Sequence[float], shape: Shape) -> list[float]:
+    """Of each node: that it is accepted, the product of the chances on its path."""
     seen: dict[int, int] = {}
-    chances: list[float] = []
+    found: list[float] = []
     for parent in shape:
         rank = seen.get(parent, 0)
         seen[parent] = rank + 1
-        above = 1.0 if parent == ROOT else chances[parent]
-        chances.append(above * (ranks[rank] if rank < len(ranks) else 0.0))
-    return sum(chances)
-
-
-def best_for(ranks: Sequence[float], seconds: Sequence[float], draft: float = 0.0) -> Shape:
-    """The shape with the most tokens per second: `seconds[n]` of a target pass over n + 1 rows,
-    `draft` of a draft model's pass, one for each level. () where plain decoding is faster."""
-    found: Shape = ()
-    rate = 1 / seconds[0]
-    for nodes in range(1, min(len(seconds) - 1, MOST) + 1):
-        for depth in range(1, nodes + 1):
-            shape = best(ranks, nodes, depth)
-            deep = max(TokenTree((0,) * len(shape), shape).depths, default=0)
-            if deep < depth:
-                break
-            tokens = 1 + expected(ranks, shape)
-            if tokens / (seconds[nodes] + deep * draft) > rate:
-                rate, found = tokens / (seconds[nodes] + deep * draft), shape
+        above = 1.0 if parent == ROOT else found[parent]
+        found.append(above * (ranks[rank] if rank < len(ranks) else 0.0))
     return found
+
+
+def _of(parents: Sequence[int], order: Sequence[int]) -> Shape:
+    """The nodes of `order` alone, numbered anew; parents are among them and come first."""
+    new = {ROOT: ROOT} | {node: i for i, node in enumerate(order)}
+    return tuple(new[parents[node]] for node in order)
