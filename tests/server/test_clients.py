@@ -7,9 +7,9 @@ import json
 import shutil
 import subprocess
 
+import openai
 import pytest
 
-import openai
 from engine.fakes import TOKENS
 from forerun import Engine
 from forerun.drafters import NgramDrafter

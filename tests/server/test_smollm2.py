@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+import openai
 import pytest
 
-import openai
 from forerun import Engine
 from forerun.drafters import SuffixDrafter
 from forerun.models.load import load_model
