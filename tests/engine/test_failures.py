@@ -399,6 +399,10 @@ NAN = np.full(V, np.nan)
         (lambda n: [Proposal.point_mass([V])] * n, f"id {V} is not in 0 to {V - 1}"),
         (lambda n: [Proposal.point_mass([-1])] * n, f"id -1 is not in 0 to {V - 1}"),
         (lambda n: [Proposal.point_mass([0.0])] * n, "id 0.0 is not in"),
+        (
+            lambda n: [Proposal(tree=TokenTree((0,) * 65, (-1,) * 65), q=(None,) * 65)] * n,
+            r"a proposal of 65 tokens, where \d+ were allowed",
+        ),
         (lambda n: [], "no list of 1 proposals"),
         (lambda n: None, "no list of 1 proposals"),
         (lambda n: [None] * n, "proposes a Proposal, not None"),

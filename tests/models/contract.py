@@ -148,6 +148,48 @@ def tree_rows_equal_their_chains(make: Make, tolerance: float) -> None:
         model.close(slot)
 
 
+def whole_trees_in_company(make: Make, tolerance: float) -> None:
+    """64 nodes each, of several slots at once; then a long path of each is kept."""
+    dice = random.Random(64)
+    model = make()
+    before = [PROMPT[:1], PROMPT]
+    slots = [filled(model, text) for text in before]
+    trees = [big_tree(dice), big_tree(dice)]
+    ways = [paths_of(parents) for _, parents in trees]
+    steps = [
+        Step(slot=slot, tokens=tokens, parents=parents)
+        for slot, (tokens, parents) in zip(slots, trees)
+    ]
+    for text, rows, (tokens, _), paths in zip(before, model.extend(steps), trees, ways):
+        assert len(rows) == 64
+        for row, path in zip(rows, paths):
+            close(row, alone(model, (*text, *(tokens[i] for i in path))), tolerance)
+    kept = []
+    for slot, text, (tokens, _), paths in zip(slots, before, trees, ways):
+        path = max(paths, key=len)
+        assert len(path) > 8
+        model.keep(slot, len(text) + len(path), path=path)
+        kept.append((*text, *(tokens[i] for i in path)))
+    after = model.extend([Step(slot=slot, tokens=(0, 2)) for slot in slots])
+    for rows, text in zip(after, kept):
+        close(rows[0], alone(model, (*text, 0)), tolerance)
+        close(rows[1], alone(model, (*text, 0, 2)), tolerance)
+
+
+def big_tree(dice: random.Random) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Tokens and parents of 64 nodes."""
+    parents = tuple(dice.choice((i - 1, dice.randrange(-1, i))) for i in range(64))
+    return tuple(dice.randrange(5) for _ in range(64)), parents
+
+
+def paths_of(parents: Sequence[int]) -> list[tuple[int, ...]]:
+    """Nodes down to each node."""
+    found: list[tuple[int, ...]] = []
+    for node, parent in enumerate(parents):
+        found.append((*(found[parent] if parent >= 0 else ()), node))
+    return found
+
+
 def a_kept_path_goes_on_as_if_never_else(make: Make, tolerance: float) -> None:
     for path in [(), *PATHS]:
         model = make()
@@ -609,6 +651,7 @@ CONTRACT = [
     rows_limits_what_comes_back,
     a_ragged_batch_equals_solo,
     tree_rows_equal_their_chains,
+    whole_trees_in_company,
     a_kept_path_goes_on_as_if_never_else,
     cut_and_extended_again,
     keeping_all_changes_nothing,

@@ -193,6 +193,31 @@ def test_a_tree_of_many_rows(files):
         same_bits(found[i], decoded(model, [tokens[j] for j in path], beside)[-1])
 
 
+@pytest.mark.parametrize("case", ["llama", "gemma3"])
+def test_whole_trees_of_several_slots(case, files):
+    """64 nodes each in one pass; each row, and each kept path goes on, as if decoded alone."""
+    dice = random.Random(case)
+    model = load(files[case])
+    starts = (3, 64, 120)
+    slots = [read(model, start) for start in starts]
+    drawn = [random_tree(dice, 64) for _ in slots]
+    steps = [Step(slot=slot, tokens=t, parents=p) for slot, (t, p) in zip(slots, drawn)]
+    found = model.extend(steps)
+    for slot, start, (tokens, parents), rows in zip(slots, starts, drawn, found):
+        beside = read(model, start)
+        for row, path in zip(rows, ways(parents), strict=True):
+            model.keep(beside, start)
+            same_bits(row, decoded(model, [tokens[i] for i in path], beside)[-1])
+        path = max(ways(parents), key=len)
+        assert len(path) > 8
+        model.keep(slot, start + len(path), path=path)
+        model.keep(beside, start)
+        decoded(model, [tokens[i] for i in path], beside)
+        same_bits(model.extend([Step(slot=slot, tokens=TEXT[:5])])[0],
+                  decoded(model, TEXT[:5], beside))  # fmt: skip
+        model.close(beside)
+
+
 # ------------------------------------------------------------------ faults they must find
 
 
