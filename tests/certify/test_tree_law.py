@@ -5,12 +5,14 @@ Rounds alone, over larger shapes, are enumerated in tests/verifiers/test_tree_la
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
 import numpy as np
 import pytest
 
+import forerun.decode
 import forerun.laws
 from certify.tables import COMPANY, COSTS, PROMPT, controls, draft_model, target
 from forerun.certify import exact_law, plain_law, total_variation
@@ -208,3 +210,67 @@ def test_a_drawn_child_that_the_drafter_cuts_by_its_q(verifier):
 
     assert distance(verifier, SampledTreeDrafter(draft_model(3), shape=(2,)), num_draft=2) < EXACT
     assert distance(verifier, Cutting(draft_model(3), shape=(2,)), num_draft=2) > FAR
+
+
+class KeepsTheFirstPath(TabularModel):
+    """Compaction that forgets which nodes were accepted: as many of the first ones are kept."""
+
+    def keep(self, slot, length, path=None):
+        before, step = self._last.get(slot, (0, None))
+        super().keep(slot, length, path)
+        if path and before:
+            self._cached[slot] = (*self._cached[slot][:before], *step.tokens[: len(path)])
+
+
+@pytest.mark.parametrize("verifier", TREE_VERIFIERS)
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_cache_that_keeps_another_path(name, verifier):
+    right = target(2)
+    wrong = KeepsTheFirstPath(right._next_law, 2)
+    options = {"vocabulary": 2}
+    if name == "suffix-tree":  # whose first nodes are a chain
+        options |= {"num_draft": 6, "max_tokens": 7}
+    assert distance(verifier, DRAFTERS[name](2), model=right, **options) < EXACT
+    assert distance(verifier, DRAFTERS[name](2), model=wrong, **options) > FAR
+
+
+@pytest.mark.parametrize("verifier", TREE_VERIFIERS)
+def test_what_follows_an_end_in_the_tree(verifier, monkeypatch):
+    """The accepted path goes through an end, and is committed to its last node."""
+    options = {"vocabulary": 2, "eos": True}
+    assert distance(verifier, Overrunning(draft_model(2), shape=TWIG), **options) < EXACT
+    commit = forerun.decode.commit
+
+    def overrun(g, proposal, verdict):
+        kinds = commit(g, proposal, verdict)
+        tokens = [proposal.tree.tokens[node] for node in verdict.path][len(kinds) :]
+        if g.finish_reason == "stop":
+            g.ids += tokens[: g.limit - len(g.ids)]
+        return kinds
+
+    monkeypatch.setattr(forerun.decode, "commit", overrun)
+    monkeypatch.setattr(forerun.decode, "keep", lambda *_: None)  # the text is over
+    assert distance(verifier, Overrunning(draft_model(2), shape=TWIG), **options) > FAR
+
+
+class Overrunning(SampledTreeDrafter):
+    """Drafts below an end as well."""
+
+    def propose(self, requests):
+        unending = [
+            dataclasses.replace(r, params=r.params.replace(eos=frozenset())) for r in requests
+        ]
+        return super().propose(unending)
+
+
+@pytest.mark.parametrize("verifier", ["recursive", "traversal", "greedy_plus_one"])
+def test_a_tree_with_laws_of_another_temperature(verifier):
+    class Misreporting(SampledTreeDrafter):
+        def propose(self, requests):
+            return [
+                dataclasses.replace(p, q=tuple(q**2 / (q**2).sum() for q in p.q))
+                for p in super().propose(requests)
+            ]
+
+    assert distance(verifier, SampledTreeDrafter(draft_model(3), shape=(2,)), num_draft=2) < EXACT
+    assert distance(verifier, Misreporting(draft_model(3), shape=(2,)), num_draft=2) > FAR

@@ -7,6 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from forerun import Engine
+from forerun.drafters import NgramDrafter
+from forerun.models.tabular import TabularModel
 from forerun.numerics.randomness import KeyedDraws
 from forerun.numerics.token_tree import Proposal
 from forerun.verifiers import verifier
@@ -62,3 +65,24 @@ def test_coupled_at_temperature_zero_is_blockwise_decoding(seed):
         plain.append(base.next(plain))
     assert text == plain
     assert len(lengths) > 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounds_of_the_engine_are_blockwise_decoding(seed):
+    """The same through the loop: each round writes what the paper says, with any of the heads."""
+    base = Base(seed)
+
+    class Heads(NgramDrafter):
+        def propose(self, requests):
+            return [Proposal.point_mass(base.heads(r.ids)[: r.num_draft]) for r in requests]
+
+    model = TabularModel(lambda prefix: np.eye(V)[base.next(prefix)], V)
+    for heads in range(1, HEADS + 1):
+        engine = Engine(model, Heads(), num_draft=heads)
+        done = engine.generate([0], max_tokens=30, temperature=0)
+        text = [0]
+        for one in done.trace:
+            written = stern(base, text, base.heads(text)[:heads])[: 31 - len(text)]
+            assert list(one.tokens) == written
+            text += written
+        assert len(text) == 31

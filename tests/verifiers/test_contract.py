@@ -143,6 +143,58 @@ def test_a_verdict_is_a_path_and_a_token_of_its_law(name):
             assert outcome.law.tolist() == p[-1].tolist()
 
 
+def tree_example(seed):
+    """A tree of 1 to 8 nodes drawn without replacement, or guessed, and the target's laws."""
+    rng = np.random.default_rng([seed, 8])
+    count = int(rng.integers(1, 9))
+    parents = tuple(int(rng.integers(-1, i)) for i in range(count))
+    left, tokens, q = {}, [], []
+    for i, parent in enumerate(parents):
+        law = left.get(parent, rng.dirichlet(np.ones(V)))
+        if law.sum() < 1e-9:
+            return tree_example(seed + 1000)
+        law = law / law.sum()
+        tokens.append(int(rng.choice(V, p=law)))
+        q.append(law)
+        left[parent] = np.where(np.arange(V) == tokens[i], 0, law)
+    guessed = seed % 3 == 0
+    proposal = Proposal(
+        tree=TokenTree(tuple(tokens), parents),
+        q=(None,) * count if guessed else tuple(q),
+        drawn=Drawn.DETERMINISTIC if guessed else Drawn.WITHOUT_REPLACEMENT,
+    )
+    return proposal, laws(rng, count + 1)
+
+
+def test_trees_by_the_same_manners(name):
+    """Pure, each key once, and a verdict that is a path and a token of its law."""
+    one = verifier(name)
+    if not one.judges(Drawn.DETERMINISTIC, False):
+        pytest.skip("judges no trees")
+    branched = 0
+    for seed in range(300):
+        proposal, p = tree_example(seed)
+        before = [law.copy() for law in (*p, *(q for q in proposal.q if q is not None))]
+        draws = begun(Recording(seed))
+        outcome = one.verify(proposal, p, draws)
+        assert plain(outcome) == plain(verdict(name, proposal, p, seed))
+        after = [*p, *(q for q in proposal.q if q is not None)]
+        assert all((a == b).all() for a, b in zip(before, after, strict=True))
+        assert len(set(draws.asked)) == len(draws.asked)
+        last = outcome.path[-1] if outcome.path else -1
+        assert outcome.path == proposal.tree.path(last)
+        assert (outcome.kind == "bonus") == (not proposal.tree.children_of(last))
+        for above, node in zip((-1, *outcome.path), outcome.path):
+            assert p[above + 1][proposal.tree.tokens[node]] > 0
+            assert outcome.acceptance[node] > 0
+        assert p[last + 1][outcome.token] > 0
+        assert all(chance is None or 0 <= chance <= 1 for chance in outcome.acceptance)
+        if not one.races:  # the token after node i has the key of node i
+            assert draws.asked[-1] == ("draw", (last, Purpose.NEXT))
+        branched += outcome.path != tuple(range(len(outcome.path)))
+    assert branched > 20
+
+
 def test_acceptance_is_a_probability(name):
     for seed in range(400):
         proposal, p = example(seed)
