@@ -42,16 +42,16 @@ export default defineConfig({
           include: ["e2e/**/*.test.ts"],
           globalSetup: ["e2e/setup.ts"],
           // these find what hangs; a slow machine is none
-          testTimeout: 180_000,
-          hookTimeout: 60_000,
-          expect: { poll: { timeout: 60_000 } },
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          expect: { poll: { timeout: 120_000 } },
           // One Chromium at a time: the machines that test this have two cores.
           fileParallelism: false,
         },
       },
       {
         extends: true,
-        test: { name: "pictures", include: ["pictures/take.test.ts"], globalSetup: ["e2e/setup.ts"], testTimeout: 300_000 },
+        test: { name: "pictures", include: ["pictures/take.test.ts"], globalSetup: ["e2e/setup.ts"], testTimeout: 600_000 },
       },
     ],
   },

@@ -8,7 +8,7 @@ const clipboard = { permissions: ["clipboard-read", "clipboard-write"] };
 /** The link that the page copies: all that the reader set, at once; the address follows a moment later. */
 async function link(tab: Page): Promise<URL> {
   await tab.getByRole("button", { name: "Copy link" }).click();
-  await tab.getByText("Link copied").waitFor();
+  await tab.getByText("Link copied").first().waitFor();
   return new URL(await tab.evaluate(() => navigator.clipboard.readText()));
 }
 

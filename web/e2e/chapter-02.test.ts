@@ -18,7 +18,7 @@ test("erasing by hand comes to three loves and two hates, and the page counts", 
   expect(rows.map((row) => row[4]).sort()).toEqual(rows.map((row) => row[1]).sort());
   expect(rows.reduce((sum, row) => sum + number(row[3] ?? ""), 0)).toBe(erased);
   const kept = rows.filter((row) => row[3] === "0").length;
-  await hand.getByText(`You kept ${kept} of the draft’s words and drew ${erased}`).waitFor();
+  await hand.getByText(`You kept ${kept} of the draft’s words and drew ${erased}`).first().waitFor();
 });
 
 test("the rule, blind to all others, ends in the band around the target's law", async ({ open }) => {

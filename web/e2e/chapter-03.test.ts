@@ -1,4 +1,4 @@
-/** Chapter 3: min(q, p) + β·[p − q]+/β = p, wherever the reader drags p and q; and whole sentences too. */
+/** Chapter 3: min(q, p) + β·[p − q]₊/β = p, wherever the reader drags p and q; and whole sentences too. */
 
 import type { Page } from "playwright-core";
 import { expect, figure, number, setSlider, table, test } from "./page.ts";

@@ -27,7 +27,7 @@ test("right and wrong rule, on paper and in 20,000 samples", async ({ open }) =>
   for (const search of ["", "p3=0.2,0.5,0.3&q3=0.6,0.3,0.1"]) {
     const tab = await open({ lang: "en", chapter: "residual", search });
     const pour = figure(tab, "residual", 0);
-    await pour.getByText("20,000 samples gave").waitFor();
+    await pour.getByText("20,000 samples gave").first().waitFor();
     for (const row of read((await table(pour)).rows)) {
       expect(row.poured).toBeCloseTo(row.missing, 3);
       expect(row.kept + row.poured).toBeCloseTo(row.p, 3);
@@ -36,7 +36,7 @@ test("right and wrong rule, on paper and in 20,000 samples", async ({ open }) =>
       expect(row.share).toBeLessThanOrEqual(row.high);
     }
     await pour.getByLabel("Wrong rule: resample from p").check();
-    await pour.getByText("20,000 samples gave").waitFor();
+    await pour.getByText("20,000 samples gave").first().waitFor();
     const rows = read((await table(pour)).rows);
     const beta = rows.reduce((sum, row) => sum + row.missing, 0);
     for (const row of rows) {

@@ -42,7 +42,7 @@ test("every wrong rule is rejected, and ends where the page says", async ({ open
     const run = figure(tab, "convergence", 0);
     const { pValue, rows } = await found(run);
     expect(pValue).toBe("< 0.0001");
-    await run.getByText("这不是目标分布").waitFor();
+    await run.getByText("这不是目标分布").first().waitFor();
     expect(rows.some((row) => row.share < row.low || row.share > row.high)).toBe(true);
     for (const row of rows) expect(Math.abs(row.share - row.end)).toBeLessThan(0.01);
   }
@@ -53,7 +53,7 @@ test("a hundred thousand samples come over many frames, and the same seed gives 
   for (let time = 0; time < 2; time++) {
     const tab = await open({ lang: "en", chapter: "convergence", search: "n=10" });
     const run = figure(tab, "convergence", 0);
-    await run.getByText("Too few samples to tell").waitFor();
+    await run.getByText("Too few samples to tell").first().waitFor();
     const seen = await run.locator("dl dd").first().evaluateHandle((element) => {
       const texts = new Set<string>();
       new MutationObserver(() => texts.add(element.textContent ?? "")).observe(element, {

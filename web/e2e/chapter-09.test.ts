@@ -40,7 +40,7 @@ async function write(tab: Page): Promise<void> {
   const status = tab.locator("#live form [role=status]");
   await tab.getByRole("button", { name: "Write", exact: true }).click();
   await expect.poll(() => status.innerText()).toBe("");
-  await tab.getByText("Written just now by smollm2").waitFor();
+  await tab.getByText("Written just now by smollm2").first().waitFor();
 }
 
 describe("recordings", () => {
@@ -63,17 +63,17 @@ describe("recordings", () => {
     const tab = await open({ lang: "en", search: "run=sampled&round=3", chapter: "live" });
     const shown = figure(tab, "live");
     await shown.waitFor();
-    await tab.getByText("After 3 of 13 rounds").waitFor();
+    await tab.getByText("After 3 of 13 rounds").first().waitFor();
     const seen = async (): Promise<number> => tab.locator("#live .written span:not(.later)").count();
     const before = await seen();
     await shown.getByRole("button", { name: "Next" }).click();
-    await tab.getByText("After 4 of 13 rounds").waitFor();
+    await tab.getByText("After 4 of 13 rounds").first().waitFor();
     expect(await seen()).toBeGreaterThan(before);
     await shown.getByRole("button", { name: "Back" }).click();
     await expect.poll(seen).toBe(before);
     await expect.poll(() => new URL(tab.url()).searchParams.get("round")).toBe("3");
     await tab.locator("#live .written span.later").first().evaluate((span) => (span as HTMLElement).click());
-    await tab.getByText("After 4 of 13 rounds").waitFor();
+    await tab.getByText("After 4 of 13 rounds").first().waitFor();
   });
 
   test("the laws behind a guess show on focus and on hover", async ({ open }) => {
@@ -81,10 +81,10 @@ describe("recordings", () => {
     const guesses = tab.locator("#live figure ol li button");
     await guesses.first().focus();
     const first = (await guesses.first().locator(".word").innerText()).trim();
-    await tab.getByText(`The laws where “${first}” was guessed`).waitFor();
+    await tab.getByText(`The laws where “${first}” was guessed`).first().waitFor();
     await guesses.nth(1).hover();
     const second = (await guesses.nth(1).locator(".word").innerText()).trim();
-    await tab.getByText(`The laws where “${second}” was guessed`).waitFor();
+    await tab.getByText(`The laws where “${second}” was guessed`).first().waitFor();
     expect(await guesses.nth(1).getAttribute("aria-pressed")).toBe("true");
     expect(await tab.locator("#live .heads li.mark").first().innerText()).toContain(second);
   });
@@ -103,17 +103,17 @@ describe("recordings", () => {
     await expect.poll(() => rows(tab)).not.toEqual(before);
     const chooser = tab.locator("#live input[type=file]");
     await chooser.setInputFiles(path);
-    await tab.getByText("From the file forerun-").waitFor();
+    await tab.getByText("From the file forerun-").first().waitFor();
     expect(await rows(tab)).toEqual(before);
     await writeFile(path, "hello");
     await chooser.setInputFiles(path);
-    await tab.getByText(/cannot be opened: line 1 is no JSON/).waitFor();
+    await tab.getByText(/cannot be opened: line 1 is no JSON/).first().waitFor();
     expect(await rows(tab)).toEqual(before);
   });
 
   test("without a model the page says how to have one", async ({ open }) => {
     const tab = await open({ lang: "zh", chapter: "live" });
-    await tab.locator("#live").getByText("forerun play").waitFor();
+    await tab.locator("#live").getByText("forerun play").first().waitFor();
   });
 });
 
@@ -126,7 +126,7 @@ describe.skipIf(!installed() || inject("browser") === "")("with SmolLM2 behind i
 
   test("a prompt is answered round by round, and every verdict follows from its numbers", async ({ open }) => {
     const tab = await open({ lang: "en", chapter: "live", address: server.address });
-    await tab.getByText("Behind this page: smollm2, drafts by suffix").waitFor();
+    await tab.getByText("Behind this page: smollm2, drafts by suffix").first().waitFor();
     await tab.getByLabel("Prompt", { exact: true }).fill("Count from one to twenty in words, and then once more.");
     await setSlider(tab.locator("#live"), /^Temperature/, 0.6);
     await setSlider(tab.locator("#live"), /^Tokens at most/, 64);
@@ -137,7 +137,7 @@ describe.skipIf(!installed() || inject("browser") === "")("with SmolLM2 behind i
     const delivered = found.filter(([, , , , , , verdict]) => ["kept", "correction", "bonus"].includes(verdict ?? ""));
     const rounds = Number(found.at(-1)?.[0]);
     await setSlider(tab.locator("#live"), /^Round/, rounds);
-    await tab.getByText(`After ${rounds} of ${rounds} rounds: ${delivered.length} tokens`).waitFor();
+    await tab.getByText(`After ${rounds} of ${rounds} rounds: ${delivered.length} tokens`).first().waitFor();
     expect(await figure(tab, "live").innerText()).toContain("as measured on that machine");
   });
 
@@ -166,7 +166,7 @@ describe.skipIf(!installed() || inject("browser") === "")("with SmolLM2 behind i
     await tab.getByLabel("Prompt", { exact: true }).fill("Tell me a long story.");
     await setSlider(tab.locator("#live"), /^Tokens at most/, 128);
     await tab.getByRole("button", { name: "Write", exact: true }).click();
-    await tab.getByText("Written just now by smollm2").waitFor();
+    await tab.getByText("Written just now by smollm2").first().waitFor();
     await tab.getByRole("button", { name: "Stop", exact: true }).click();
     await expect.poll(() => tab.locator("#live form [role=status]").innerText()).toBe("");
     expect((await rows(tab)).length).toBeGreaterThan(0);
@@ -184,7 +184,7 @@ describe.skipIf(!installed() || inject("browser") === "")("behind a key", () => 
     const tab = await open({ lang: "en", chapter: "live", address: server.address });
     await tab.getByLabel("API key").fill("open-sesame");
     await tab.getByRole("button", { name: "Use this key" }).click();
-    await tab.getByText("Behind this page: smollm2").waitFor();
+    await tab.getByText("Behind this page: smollm2").first().waitFor();
     await write(tab);
     expect(tab.url()).not.toContain("sesame");
     expect(await tab.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }))).not.toContain("sesame");

@@ -30,7 +30,7 @@ export const ways: readonly { lang: Lang; scheme: Scheme }[] = [
 ];
 
 /** Milliseconds until something that does not come is missed. */
-const PATIENCE = 60_000;
+const PATIENCE = 120_000;
 
 export interface Opening {
   lang?: Lang;
@@ -164,5 +164,5 @@ export async function openAll(tab: Page): Promise<void> {
   await tab.evaluate(() => {
     for (const details of document.querySelectorAll("details")) details.open = true;
   });
-  await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  await quiet(tab);
 }

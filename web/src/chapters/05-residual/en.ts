@@ -25,7 +25,7 @@ export const en = {
     summary: (wrong: boolean, beta: string, list: string) =>
       wrong
         ? `Resampling from p, the bars miss their ticks by: ${list}.`
-        : `Rejected: β = ${beta}. The correction is drawn from [p − q]+/β: ${list}. Every bar ends at its tick.`,
+        : `Rejected: β = ${beta}. The correction is drawn from [p − q]₊/β: ${list}. Every bar ends at its tick.`,
     head: [
       "word", "p", "q", "kept", "missing", "poured", "law of the rule", "miss", "share of 20,000 samples", "band from", "to",
     ],

@@ -18,7 +18,7 @@ export const en = {
       lenient: "lenient acceptance",
     },
     explain: {
-      right: "Draw from q, keep with min(1, p/q), else draw from [p − q]+/β.",
+      right: "Draw from q, keep with min(1, p/q), else draw from [p − q]₊/β.",
       "from-target": "A rejected word is drawn again from p instead of the residual. It pays the over-drafted words twice (chapter 5).",
       argmax: "The draft always says its likeliest word, but is scored as if it had been drawn from q. The q in p/q is not the law the word came from.",
       lenient: "Keeps with min(1, 2p/q): twice the fair fraction. More drafts are kept, it is faster, and it is no longer the target’s text.",

@@ -80,7 +80,7 @@ export const en = {
   treeAverages: (chain: string, tree: string) =>
     `Six guesses as a chain bring ${chain} words a pass on average, as this tree ${tree}.`,
   drawnAverages: (chain: string, tree: string) =>
-    `Two guesses as a chain bring ${chain} words on average in this first round, this tree of six ${tree}. (The rule is forerun’s recursive; its traversal gets a little more out of the same tree.)`,
+    `Two guesses as a chain bring ${chain} words on average in this first round, this tree of six ${tree}. (This rule is called recursive in forerun; another, traversal, brings at least as many from the same tree.)`,
   left: {
     title: (word: string) => `What may follow “${word}”`,
     q: "q, of this guess",

@@ -74,7 +74,7 @@ export const zh: Words = {
   averages: (word, block) => `把所有运气都算上，第一轮逐词来判平均得到 ${word} 个词，整块来判得到 ${block} 个。`,
   treeAverages: (chain, tree) => `同样六个猜测，排成链平均一趟得到 ${chain} 个词，排成这棵树得到 ${tree} 个。`,
   drawnAverages: (chain, tree) =>
-    `第一轮里，排成链的两个猜测平均得到 ${chain} 个词，这棵六个词的树得到 ${tree} 个。（这里用的是 forerun 的 recursive；换成 traversal，同一棵树还能多得一点。）`,
+    `第一轮里，排成链的两个猜测平均得到 ${chain} 个词，这棵六个词的树得到 ${tree} 个。（这条规则在 forerun 里叫 recursive；另一条叫 traversal，同一棵树得到的词只多不少。）`,
   left: {
     title: (word) => `“${word}”后面可以跟什么`,
     q: "q，这个猜测的",
@@ -87,7 +87,7 @@ export const zh: Words = {
     picture: "接下来两个词的概率：用树得到的，与目标模型自己的对照",
     wanted: "只用目标模型",
     found: "用树",
-    summary: (ways, pairs, worst) => `一轮有 ${ways} 种可能的经过，${pairs} 种文字；最大的差是 ${worst}。`,
+    summary: (ways, pairs, worst) => `一轮有 ${ways} 种可能的经过，${pairs} 种文字；最大的差：${worst}。`,
     nothing: "小于 10⁻¹²",
     head: ["文字", "只用目标模型", "用树", "差"],
   },
