@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,18 @@ def test_texts_that_cannot_be():
 def test_what_cannot_be_asked(options):
     with pytest.raises(OptionError, match="at least one token, sample and prompt"):
         judge(Sampler("lossless"), **options)
+
+
+THEORY = Path(__file__).parents[2] / "docs" / "certify-theory.md"
+
+
+def test_the_example_of_the_docs(capsys):
+    [code] = re.findall(r"```python\n(.*?)```", THEORY.read_text(encoding="utf-8"), re.DOTALL)
+    names = {}
+    exec(compile(code, "example", "exec"), names)
+    names["test_our_decoder"]()
+    assert capsys.readouterr().out.startswith("no fault found in 10,")
+    assert code.count("p[x] / q[x]") == 1
+    exec(compile(code.replace("p[x] / q[x]", "0.8 * p[x] / q[x]"), "example", "exec"), names)
+    with pytest.raises(NotLosslessError):
+        names["test_our_decoder"]()

@@ -185,3 +185,30 @@ def test_too_few_tokens_decide_nothing(cli):
     result = cli("certify", "certify.faulty:sound", *SOME, "--tokens", "50")
     assert result.code == 2
     assert "too few to say" in result.out
+
+
+@pytest.mark.parametrize(("args", "said"), [
+    (["http://127.0.0.1:9/v1", "-m", "smollm2", "--reference", "endpoint"], "nobody answers there"),
+    (["http:/there"], "unknown engine"),
+    (["127.0.0.1:8000"], "An address (http://…/v1) and an entry point (module:function) work too"),
+    (["certify.faulty:nothing"], "there is no 'nothing' in certify.faulty"),
+    (["forerun", "--tokens", "0"], "at least 1, not 0"),
+    (["forerun", "--reference", "smollm2", "--no-tiny"], "forerun needs to be given a model: -m"),
+    (["forerun", "--reference", "endpoint", "--no-tiny"], "is for an address"),
+    (["forerun", "--drafter", "sampled-tree", "--verifier", "block"],
+     "--verifier block does not judge what --drafter sampled-tree drafts"),
+])  # fmt: skip
+def test_what_cannot_be_certified_is_said_in_a_line(cli, args, said):
+    result = cli("certify", *args)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 2, "cases": [{}]}', "nothing"])
+def test_what_is_no_report(cli, tmp_path, text):
+    (tmp_path / "report.json").write_text(text)
+    result = cli("certify", "--check", tmp_path / "report.json")
+    assert result.code == 2
+    assert "report" in result.err
+    assert "Traceback" not in result.err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from certify.cases import case_of
+from forerun.certify import build
+from forerun.certify.endpoint_case import endpoint_case
 from forerun.certify.engines.endpoint import EndpointEngine
 from forerun.certify.outcome import outcome
 from forerun.certify.plan import Plan
@@ -23,4 +25,20 @@ def test_the_servers_texts_follow_the_models_law(lively):
         engine.close()
     assert outcome(run, plan).word == "lossless within the bound"
     assert set(run.settings) == set(names)
+    assert (run.bits.status, run.seeds.status) == ("same", "same")
+
+
+def test_forerun_serve_by_its_own_logprobs(lively):
+    plan = Plan(minutes=1.0, tokens=400, seed=4)
+    wanted = build.Wanted(
+        engine=f"{lively.url}/v1", model=MODEL, reference="endpoint",
+        options={"top_logprobs": 6}, settings=("as it is", "γ = 8", "temperature 1.5"),
+    )  # fmt: skip
+    case = endpoint_case(wanted)
+    assert case.models["how"] == "raw"
+    try:
+        [run] = certify([case], plan)
+    finally:
+        case.engine.close()
+    assert outcome(run, plan).word == "lossless within the bound"
     assert (run.bits.status, run.seeds.status) == ("same", "same")

@@ -87,6 +87,20 @@ def test_prompts_of_all_kinds(lively, prompt, ids):
         assert choices[2 * i]["text"] == solo(one, seed=5, max_tokens=8).text
 
 
+def test_logprobs_name_tokens_by_id(lively):
+    fields = {"seed": 7, "max_tokens": 6, "logprobs": 3, "return_token_ids": True}
+    [by_text] = lively.complete(**fields).json["choices"]
+    [by_id] = lively.complete(**fields, return_tokens_as_token_ids=True).json["choices"]
+    ids = by_id["token_ids"]
+    assert by_id["logprobs"]["tokens"] == [f"token_id:{i}" for i in ids]
+    assert all(name.startswith("token_id:") for top in by_id["logprobs"]["top_logprobs"]
+               for name in top)  # fmt: skip
+    for one, other in zip(by_text["logprobs"]["top_logprobs"], by_id["logprobs"]["top_logprobs"]):
+        assert sorted(one.values()) == sorted(other.values())
+    for key in ("token_logprobs", "text_offset"):
+        assert by_text["logprobs"][key] == by_id["logprobs"][key]
+
+
 def test_echo_and_logprobs_as_lm_eval_reads_them(lively):
     """Prompts as ids, echo, one logprob, and one token that nobody reads."""
     ids = [TOKENS.encode("hello a"), TOKENS.encode("bcd,")]

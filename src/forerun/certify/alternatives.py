@@ -176,27 +176,29 @@ def _power(p: Array, exponent: float) -> Array:
     return found
 
 
-def judged(name: str, sums: FaultSums, level: float, claim: float) -> AlternativeVerdict:
-    """What the sums say of one fault."""
+def judged(
+    name: str, sums: FaultSums, level: float, claim: float, given: float = 0.0
+) -> AlternativeVerdict:
+    """What the sums say of one fault; `given` is taken off the log of its e-values."""
     return AlternativeVerdict(
         name=name,
         tokens=sums.tokens,
         mean_tv=sums.tv / max(sums.tokens, 1),
-        bound=bound(sums, level, claim),
-        log_e=sums.log_wealth(),
+        bound=bound(sums, level, claim, given),
+        log_e=sums.log_wealth() - given,
         claim=claim,
     )
 
 
-def bound(sums: FaultSums, level: float, claim: float) -> float:
+def bound(sums: FaultSums, level: float, claim: float, given: float = 0.0) -> float:
     """Smallest mean TV that is excluded at `level`; 1 where none is."""
-    against = log_against(sums, claim)
-    if not sums.tokens or against(1.0) < -np.log(level):
+    against, needed = log_against(sums, claim), given - np.log(level)
+    if not sums.tokens or against(1.0) < needed:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if against(middle) >= -np.log(level) else (middle, high)
+        low, high = (low, middle) if against(middle) >= needed else (middle, high)
     return high
 
 

@@ -10,6 +10,7 @@ What this module does not know: how a run goes; tiny models (`tiny_cases.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,9 @@ from forerun.models.load import load_model
 FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM = "forerun", "transformers", "llama-cpp-python", "vllm"
 ENGINES = (FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM)
 """By name; beside them an http(s) address, and `module:function`."""
+
+OWN_LAWS = "endpoint"
+"""As a reference: the endpoint's own logprobs."""
 
 OWN_SHARE = 1.5
 """Of the time, for the user's own models beside one tiny pair."""
@@ -62,7 +66,7 @@ def kind(engine: str) -> str:
         return "endpoint"
     if engine in ENGINES:
         return engine
-    if ":" in engine:
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", engine):
         return "python"
     raise UnknownNameError(
         f"{UnknownNameError.of('engine', engine, ENGINES)} An address (http://…/v1) and an entry "
@@ -75,6 +79,10 @@ def kind(engine: str) -> str:
 
 def own(wanted: Wanted) -> Case:
     """The engine with the user's models."""
+    if wanted.reference == OWN_LAWS:
+        from forerun.certify.endpoint_case import endpoint_case
+
+        return endpoint_case(wanted)
     if wanted.model is None and wanted.reference is None:
         return _of_entry(wanted)
     models = {
@@ -133,6 +141,8 @@ def case(
 
 def made(wanted: Wanted) -> Any:
     """The engine's adapter; OptionError for an option that it does not have."""
+    if wanted.model is None and kind(wanted.engine) in ENGINES:
+        raise OptionError(f"{wanted.engine} needs to be given a model: -m NAME or PATH")
     try:
         return MAKERS[kind(wanted.engine)](wanted)
     except TypeError as error:

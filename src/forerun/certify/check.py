@@ -32,10 +32,9 @@ def mismatches(report: Json, references: References) -> list[str]:
 
     OptionError for what is no report, or one of another schema.
     """
-    if report.get("schema") != SCHEMA or "cases" not in report:
-        raise OptionError(
-            f"this is no report of schema {SCHEMA} (its schema: {report.get('schema')})"
-        )
+    schema = report.get("schema") if isinstance(report, Mapping) else None
+    if schema != SCHEMA or "cases" not in report:
+        raise OptionError(f"this is no report of schema {SCHEMA} (its schema: {schema})")
     found = []
     for case in report["cases"]:
         reference, draft = references(case["models"], case["temperature_last"])

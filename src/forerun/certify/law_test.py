@@ -7,8 +7,9 @@
 One e-process against losslessness: the average, with weights fixed here, of histograms of u (in
 every order of tokens, by every class of context) and of bets along every named fault. It passes
 1/level with a chance of at most `level` if every token follows p given all before it. A token with
-p = 0 is a failure by itself. Beside it stand, for each named fault, the e-process against *it*
-(`alternatives.py`), and a band (`band.py`).
+p = 0 is a failure by itself. Where log p is known up to rounding only, within ρ_t, a bet that is
+fair under p gains at most e^ρ_t by that, so that the e-value is divided by e^Σρ_t. Beside it stand,
+for each named fault, the e-process against *it* (`alternatives.py`), and a band (`band.py`).
 
 Stopping. The tokens must be a beginning of the fixed sequence (request 0's tokens, request 1's, …):
 then whatever ends them, a deadline too, is one more way to stop. To leave out a request because it
@@ -74,11 +75,13 @@ class LawTest:
         self._zeros: list[ZeroToken] = []
         self._zero_count = 0
         self._peak = -math.inf
+        self._given = 0.0  # taken off log e-values, for the rounding of p
 
     def observe(self, observation: Observation) -> None:
         """Take one more token. OptionError where it does not follow the one before."""
         self._follow(observation.sequence, observation.position)
         self._waiting.append(observation)
+        self._given += observation.rounding
         size = len(observation.p)
         if len(self._waiting) >= min(self._until_look(), ROWS, max(ENTRIES // size, 1)):
             self._flush()
@@ -114,18 +117,25 @@ class LawTest:
             self._look()
         bets = self._bets()
         known = [item for item in [*self._faults.items(), *self._others.items()] if item[1].tv > 0]
-        found = [alternatives.judged(name, sums, self.level, self.claim) for name, sums in known]
+        found = [
+            alternatives.judged(name, sums, self.level, self.claim, self._given)
+            for name, sums in known
+        ]
+        loose = self._given / max(self.tokens, 1)
         return LawVerdict(
             level=self.level,
             tokens=self.tokens,
             sequences=self.sequences,
             log_e=self._log_e(),
             peak_log_e=max(self._peak, 0.0),
+            given=self._given,
             zeros=tuple(self._zeros),
             zero_count=self._zero_count,
             bets=tuple(sorted(bets, key=lambda bet: -bet.log_e)),
             alternatives=tuple(found),
-            band={n: b.bound(self.level) for n, b in self._bands.items() if b.tokens},
+            band={
+                n: min(b.bound(self.level) + loose, 1.0) for n, b in self._bands.items() if b.tokens
+            },
         )
 
     def counts(self, order: str, partition: str = "all") -> dict[Hashable, NDArray[np.int64]]:
@@ -216,7 +226,8 @@ class LawTest:
         told = [0.0, *(sums.log_wealth() for sums in self._others.values())]
         weights = np.arange(1, len(told)) ** -1.1 / ZETA
         spare = max(1 - float(weights.sum()), 0.0)  # for faults that may be named later
-        return log_mix([on_u, fixed, log_mix(told, [spare, *weights])], [0.5, 0.25, 0.25])
+        whole = log_mix([on_u, fixed, log_mix(told, [spare, *weights])], [0.5, 0.25, 0.25])
+        return whole - self._given
 
     def _bets(self) -> list[BetVerdict]:
         found = [

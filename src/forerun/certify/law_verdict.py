@@ -68,6 +68,7 @@ class LawVerdict:
     sequences: int
     log_e: float  # natural logarithm of the e-value now
     peak_log_e: float  # of its largest value at any look; this decides
+    given: float = 0.0  # taken off log e-values, for rounding of the reference's p
     zeros: tuple[ZeroToken, ...] = ()  # the first of them
     zero_count: int = 0
     bets: tuple[BetVerdict, ...] = ()  # strongest first
@@ -123,6 +124,10 @@ class LawVerdict:
             parts.append("no alternative is known, for the draft's law is not")
         if self.band:
             parts.append(f"sup|G(u) − u| ≤ {max(self.band.values()):.2g}")
+        if self.given:
+            parts.append(
+                f"the reference's rounding is paid for: e-values are divided by {power(self.given)}"
+            )
         return "; ".join(parts)
 
 

@@ -54,6 +54,8 @@ class Observation:
     context: Hashable = None  # a class of prefixes that may share a fault; None: by the last id
     prompt: Hashable = 0  # which prompt
     setting: str = ""  # name of the sampling controls and of the engine's options
+    rounding: float = 0.0
+    """By how much log p may be off, of any token: what a fair bet may gain by that is taken off."""
     others: Mapping[str, Array] = field(default_factory=dict)
     """Laws [V] that the token would follow under further named faults, where the reference can
     tell them: penalties with stale history, and the like."""

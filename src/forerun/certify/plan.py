@@ -47,6 +47,8 @@ class Plan:
             raise OptionError(f"minutes must be above 0, not {self.minutes!r}")
         if not 0 < self.level < 1:
             raise OptionError(f"level must be between 0 and 1, such as 1e-6, not {self.level!r}")
+        if self.tokens is not None and self.tokens < 1:
+            raise OptionError(f"tokens of a setting must be at least 1, not {self.tokens!r}")
         if not 0 <= self.seed < 2**31:
             raise OptionError(f"seed must be from 0 below 2**31, not {self.seed!r}")
 

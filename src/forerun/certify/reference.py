@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forerun.certify.engines.base import Told
 from forerun.engine.request import checked_params
 from forerun.errors import PromptError
 from forerun.models.base import Model, Step
@@ -42,8 +43,9 @@ class Place:
     prefix: tuple[int, ...]  # prompt and output before it
     token: int
     p: Array  # [V], float64, sums to 1
-    edge: bool = False  # p of the token is 0, by a cut it stands on the edge of
+    edge: bool = False  # on the edge of a cut: left out, with what is behind it
     others: Mapping[str, Array] = field(default_factory=dict)  # laws under named faults
+    rounding: float = 0.0  # by so much log p may be off, where the reference knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +93,10 @@ class Reference:
         sampling: Mapping[str, Any],
         *,
         faults: bool = False,
+        told: Sequence[Told] = (),
     ) -> Iterator[list[Place]]:
-        """For each sample its places. `faults`: with the laws of named faults of the controls."""
+        """For each sample its places. `faults`: with the laws of named faults of the controls;
+        `told`: what the engine said of each sample, for references that need it."""
         params, prompt = self.params(sampling), tuple(int(i) for i in prompt)
         plain = SamplingParams(max_tokens=params.max_tokens, eos=params.eos)
         for tokens, rows in zip(samples, self._logits(prompt, samples)):

@@ -3,6 +3,7 @@
     references({"kind": "load", "target": "smollm2", …}, False) -> (target's, draft's or None)
 
 kind  load: models by name or path   tabular, folders: tiny pairs by seed   python: a callable's own
+      endpoint: laws that came with the samples
 
 What this module does not know: engines.
 """
@@ -32,6 +33,12 @@ def references(
         "temperature_last": temperature_last,
         "edge": TIES.get(models.get("precision", "float32"), TIES["float32"]),
     }
+    if models["kind"] == "endpoint":
+        from forerun.certify.endpoint_reference import EndpointReference
+
+        eos = frozenset(models["end_ids"])
+        told = {name: models[name] for name in ("count", "rounding")}
+        return EndpointReference(None, kind=models["how"], eos=eos, **told), None
     target, draft = _models(models, cache, folder)
     return (
         Reference(target, **options),

@@ -23,7 +23,7 @@ from forerun.certify.plan import Plan
 from forerun.certify.run import CaseRun
 from forerun.certify.tally import Part
 
-SCHEMA = 1
+SCHEMA = 2  # 2: what the engine told of each sample, diagnostics
 JSON, MARKDOWN, HTML = "report.json", "report.md", "report.html"
 CURVE = 200  # points of an e-process that are kept
 
@@ -168,13 +168,28 @@ def _record(each: Any) -> dict[str, Any]:
     }
 
 
-def _told(told: Told) -> dict[str, list[Any]]:
-    return {name: list(said) for name, said in vars(told).items() if said is not None}
+def _told(told: Told) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if told.depths is not None:
+        found["depths"] = list(told.depths)
+    if told.guesses is not None:
+        found["guesses"] = list(told.guesses)
+    if told.laws is not None:
+        found["laws"] = [[[i, value] for i, value in law.items()] for law in told.laws]
+    if told.end is not None:
+        found["end"] = told.end
+    return found
 
 
 def told_of(plain: Mapping[str, Any]) -> Told:
     """Out of JSON again."""
-    return Told(**{name: tuple(said) for name, said in plain.items()})
+    laws = plain.get("laws")
+    return Told(
+        depths=tuple(plain["depths"]) if "depths" in plain else None,
+        guesses=tuple(plain["guesses"]) if "guesses" in plain else None,
+        laws=None if laws is None else tuple({int(i): float(l) for i, l in law} for law in laws),
+        end=plain.get("end"),
+    )
 
 
 def _verdict(verdict: Any) -> dict[str, Any]:

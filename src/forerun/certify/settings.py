@@ -100,7 +100,7 @@ def _with_length(setting: Setting, length: int) -> Setting:
 
 
 def _can(setting: Setting, traits: Traits) -> bool:
-    if set(setting.sampling) - traits.controls:
+    if any(set(one) - traits.controls for one in (setting.sampling, *setting.company)):
         return False
     if setting.num_draft is not None and not traits.drafts:
         return False

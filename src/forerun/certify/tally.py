@@ -10,7 +10,7 @@ What this module does not know: engines, time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -98,25 +98,27 @@ class Tally:
         """Samples of one request, in their order, and what the engine told of each."""
         params = self.reference.params(sampling)
         small = self.reference.vocab_size <= SMALL
-        for tokens in samples:
+        told = told or [NOTHING] * len(samples)
+        ends = [params.end_ids if one.end is None else params.end_ids | {one.end} for one in told]
+        for tokens, own in zip(samples, ends):
             fault = endings.fault(
                 tokens,
                 max_tokens=params.max_tokens,
-                end_ids=params.end_ids,
+                end_ids=own,
                 vocab_size=self.reference.vocab_size,
             )
             if fault is not None:
                 self._broke(setting, prompt, tokens, fault)
-        sound = [self._sound(tokens, params.end_ids) for tokens in samples]
+        sound = [self._sound(tokens, own) for tokens, own in zip(samples, ends)]
         known = [tokens for tokens in sound if tokens]
-        says = [one for one, tokens in zip(told or [NOTHING] * len(samples), sound) if tokens]
+        says = [_first(one, len(tokens)) for one, tokens in zip(told, sound) if tokens]
         drafts = (
             self.draft.places(prompt, known, sampling)
             if self.draft is not None
             else [None] * len(known)
         )
         for places, drafted, one in zip(
-            self.reference.places(prompt, known, sampling, faults=small), drafts, says
+            self.reference.places(prompt, known, sampling, faults=small, told=says), drafts, says
         ):
             self._follow((setting, _shown(sampling)), prompt, places, drafted, one)
 
@@ -147,6 +149,7 @@ class Tally:
                 "prompt": prompt,
                 "setting": setting,
                 "others": place.others,
+                "rounding": place.rounding,
             }
             self.whole.test.observe(Observation(sequence=whole, **common))
             own.test.observe(Observation(sequence=part, **common))
@@ -187,6 +190,13 @@ def _shown(sampling: Mapping[str, Any]) -> str:
     """What of a request shapes the law."""
     kept = {k: v for k, v in sampling.items() if k not in ("max_tokens", "num_draft")}
     return ", ".join(f"{name} {value}" for name, value in kept.items())
+
+
+def _first(told: Told, count: int) -> Told:
+    """Of the first tokens alone: a text is followed only to where it breaks off."""
+    if told.laws is None or len(told.laws) == count:
+        return told
+    return replace(told, laws=told.laws[:count])
 
 
 def _drafts(told: Told, position: int, drafted: Sequence[Place] | None, size: int) -> Array | None:

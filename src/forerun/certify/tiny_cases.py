@@ -30,6 +30,7 @@ from forerun.drafters import DRAFTERS, TRANSLATING, Drafter, names
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
+from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.models.tabular import TabularModel
 from forerun.verifiers import VERIFIERS, verifier
@@ -68,6 +69,10 @@ def _pairs(wanted: Wanted) -> list[tuple[str, str]]:
             for judge in judges
             if judge == AUTO or all(verifier(judge).judges(t.drawn, t.chain) for t in made)
         ]
+    if not found:
+        raise OptionError(
+            f"--verifier {judges[0]} does not judge what --drafter {drafters[0]} drafts"
+        )
     return found
 
 

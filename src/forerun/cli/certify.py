@@ -109,8 +109,9 @@ def certify(
         str | None,
         _option(
             "--reference",
-            metavar="NAME|PATH",
-            help="The target for forerun's backends, which say its law. \\[default: --model]",
+            metavar="NAME|PATH|endpoint",
+            help="The target for forerun's backends, which say its law; endpoint: the endpoint's "
+            "own logprobs, where they cover all that may come. \\[default: --model]",
         ),
     ] = None,
     off: Annotated[

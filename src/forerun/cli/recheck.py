@@ -23,10 +23,13 @@ def recheck(screen: Screen, file: Path, *, json: bool) -> None:
     except ValueError as error:
         raise OptionError(f"--check {file} is no report: {error}") from None
     with tempfile.TemporaryDirectory(prefix="forerun-certify-") as folder:
-        found = check.mismatches(
-            made,
-            lambda models, last: references(models, last, cache_folder(), Path(folder)),
-        )
+        try:
+            found = check.mismatches(
+                made,
+                lambda models, last: references(models, last, cache_folder(), Path(folder)),
+            )
+        except (LookupError, TypeError) as error:
+            raise OptionError(f"--check {file} is no whole report: {error!r}") from error
     if json:
         screen.line(json_.dumps({"mismatches": found, "verdict": made["verdict"]}))
     else:

@@ -93,9 +93,13 @@ class CompletionEndpoint:
             continuing = bool(prompt)
         else:
             continuing = any(self._tokenizer.token_bytes(i) for i in prompt)  # type: ignore[arg-type]
-        writer = CompletionWriter(self._tokenizer, self._hidden)
+        writer = self._new_writer()
         writer.begin(len(self._echo(index)), continuing)
         return writer
+
+    def _new_writer(self) -> CompletionWriter:
+        by_id = bool(self.body.return_tokens_as_token_ids)
+        return CompletionWriter(self._tokenizer, self._hidden, by_id=by_id)
 
     def _logprobs(self, index: int, done: Completion) -> CompletionLogprobs:
         written = self._writer(index).write(done.tokens, done.logprobs or ())
@@ -103,9 +107,7 @@ class CompletionEndpoint:
             return written
         number = index // self._n
         if number not in self._read:
-            self._read[number] = CompletionWriter(self._tokenizer, self._hidden).write(
-                done.prompt, done.prompt_logprobs or ()
-            )
+            self._read[number] = self._new_writer().write(done.prompt, done.prompt_logprobs or ())
         read = self._read[number]
         return CompletionLogprobs(
             tokens=read.tokens + written.tokens,

@@ -42,11 +42,13 @@ class CompletionWriter:
     """Entries of one choice of /v1/completions, in order; it follows the text for the offsets.
 
     `text_offset` counts the characters of the choice's text before the token, or before the
-    character that the token completes.
+    character that the token completes. `by_id`: names are "token_id:17" in place of texts.
     """
 
-    def __init__(self, tokenizer: Tokenizer, hidden: frozenset[int]) -> None:
-        self._tokenizer, self._hidden = tokenizer, hidden
+    def __init__(
+        self, tokenizer: Tokenizer, hidden: frozenset[int], *, by_id: bool = False
+    ) -> None:
+        self._tokenizer, self._hidden, self._by_id = tokenizer, hidden, by_id
         self._decoder = tokenizer.stream()
         self._offset = 0
 
@@ -59,7 +61,7 @@ class CompletionWriter:
         """`entries` are `TokenLogprob`s, or None for the first token of a prompt."""
         names, offsets = [], []
         for token in tokens:
-            names.append(self._tokenizer.token_text(token))
+            names.append(self._name(token))
             offsets.append(self._offset)
             if token not in self._hidden:
                 self._offset += len(self._decoder.push(token))
@@ -75,5 +77,8 @@ class CompletionWriter:
         read alike, the likelier."""
         found: dict[str, float] = {}
         for token, logprob in (*entry.top, (entry.token, entry.logprob)):
-            found.setdefault(self._tokenizer.token_text(token), max(logprob, LOWEST))
+            found.setdefault(self._name(token), max(logprob, LOWEST))
         return found
+
+    def _name(self, token: int) -> str:
+        return f"token_id:{token}" if self._by_id else self._tokenizer.token_text(token)

@@ -149,6 +149,9 @@ class CompletionRequest(Sampling):
     max_tokens: Count | None = None
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     echo: bool | None = None
+    return_tokens_as_token_ids: bool | None = Field(
+        None, description="true: logprobs name tokens token_id:17, not by text, which several share"
+    )
 
     refused: ClassVar[dict[str, tuple[Any, ...]]] = {"best_of": (1,), "suffix": ("",)}
 

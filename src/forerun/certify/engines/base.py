@@ -41,6 +41,9 @@ class Told:
     guesses: tuple[int, ...] | None = None
     """The drafted token, where it follows from the prefix alone (q is a point mass); −1 elsewhere.
     Never one that was sampled: given that, a lossless engine's token does not follow p."""
+    laws: tuple[Mapping[int, float], ...] | None = None
+    """Log-probabilities of the likeliest ids at each place, by the engine itself."""
+    end: int | None = None  # the id that ended the text, where only the engine knows that it does
 
 
 NOTHING = Told()
