@@ -3,6 +3,8 @@ which drafter a draft model gets."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import forerun
@@ -20,7 +22,7 @@ from forerun.errors import VocabularyError
 from forerun.models.tabular import TabularModel
 from models.native.small import file, load
 
-from .fakes import V, target
+from .fakes import V, cheap, says, target
 from .test_coupled import check, requests
 from .test_native import REQUESTS, same
 from .test_native import V as NATIVE_V
@@ -73,3 +75,26 @@ def test_a_draft_model_alone_gets_the_drafter_that_fits():
         forerun.load(model, drafter="model", draft_model=foreign())
     several = forerun.load(model, drafter="suffix+string-match", draft_model=foreign())
     assert list(several.drafter.parts) == ["suffix", "string-match"]
+
+
+LETTERS = [b"a", b"b", b"c", b"d", b"e"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_joined_with_a_lookup_each_drafts_where_it_promises_most(kind):
+    """New text first, which the draft model knows; then the same again, which the lookup finds."""
+    dice = random.Random(2)
+    new = [dice.randrange(V) for _ in range(40)]
+    text = [*new, *new, *new]
+    ids = [V - 1 - token for token in text]
+    model = says(text, 1, tokenizer=of_pieces(LETTERS))
+    draft = cheap(says(ids, 1, tokenizer=of_pieces(LETTERS[::-1])))
+    engine = Engine(model, HybridDrafter([SuffixDrafter(), KINDS[kind](draft)]))
+    done = engine.generate([0], max_tokens=len(text))
+    assert done.tokens == tuple(text)
+    assert set(done.stats.drafters) == {"suffix", kind}
+    drafts = [r.drafter for r in done.trace if r.position < len(new) and r.drafted]
+    assert drafts.count(kind) > len(drafts) / 2
+    later = [r.drafter for r in done.trace if r.position > len(new) + 8 and r.drafted]
+    assert later.count("suffix") > len(later) / 2
+    assert done.stats.tokens_per_pass > 3
