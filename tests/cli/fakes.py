@@ -8,6 +8,7 @@
     fake:broken         an error that is not forerun's own
     fake:room=20        memory for so many tokens
     fake:stuck          never has read the text "stuck"
+    fake:backwards      numbers its characters from the last to the first
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Tokenizer:
     vocab_size, bos, adds_bos = V, None, False
     eos = frozenset({EOS})
     chat_template = "in encode_chat"
-    special, strip_first, guide, roles = eos, b"", None, {}
+    special, fallback, strip_first, guide, roles = eos, frozenset(), b"", None, {}
     stuck = False
 
     @property
@@ -64,6 +65,18 @@ class Tokenizer:
         return SimpleNamespace(push=lambda token: self.decode([token]))
 
 
+class Backwards(Tokenizer):
+    @property
+    def _names(self) -> list[str]:
+        return [*ALPHABET[::-1], "<end>"]
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        return [EOS - 1 - i for i in super().encode(text)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return super().decode([i if i == EOS else EOS - 1 - i for i in ids])
+
+
 class FakeModel(TabularModel):
     """Keeps the prompts it was given in `asked`, as text."""
 
@@ -72,6 +85,8 @@ class FakeModel(TabularModel):
         context = int(quirks["context"]) if "context" in quirks else None
         super().__init__(self._law, V, EOS, context=context, name="fake")
         self.tokenizer = None if "ids" in quirks else Tokenizer()
+        if "backwards" in quirks:
+            self.tokenizer = Backwards()
         if "stuck" in quirks:
             self.tokenizer.stuck = True
         self.generation_defaults = {"temperature": 0.8} if "defaults" in quirks else {}
@@ -94,12 +109,16 @@ class FakeModel(TabularModel):
     def _law(self, prefix: tuple[int, ...]) -> np.ndarray:
         p = np.full(V, 1e-4)
         p[EOS] = 0.0
+        if "backwards" in self.quirks:
+            prefix = tuple(i if i == EOS else EOS - 1 - i for i in prefix)
         text = "".join(ALPHABET[i] for i in prefix[-2:] if i != EOS)
         at = SENTENCE.find(text)
         after = at + 2 if at >= 0 else len(prefix)
         following = "\x1b" if "esc" in self.quirks else SENTENCE[after % len(SENTENCE)]
         p[ALPHABET.index(following)] = 1.0
         p[ALPHABET.index(SENTENCE[len(prefix) % 7])] += 0.3
+        if "backwards" in self.quirks:
+            p[:EOS] = p[:EOS][::-1].copy()
         return p / p.sum()
 
 

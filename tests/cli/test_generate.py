@@ -50,6 +50,7 @@ def test_json_has_the_names_of_done(cli):
 
 DRAFTERS = [
     "none", "ngram", "suffix", "prediction", "model", "suffix+model", "ngram+prediction",
+    "intersection", "suffix+string-match",
 ]  # fmt: skip
 
 
@@ -59,6 +60,8 @@ def test_every_drafter_writes_the_same(drafter, cli, tmp_path):
     more = {
         "prediction": ["--prediction-file", tmp_path / "old"],
         "model": ["--draft-model", "fake"],
+        "intersection": ["--draft-model", "fake:backwards"],
+        "string-match": ["--draft-model", "fake:backwards"],
     }
     needed = [arg for name in drafter.split("+") for arg in more.get(name, [])]
     args = ("generate", "the cat", *FAKE)
@@ -68,6 +71,16 @@ def test_every_drafter_writes_the_same(drafter, cli, tmp_path):
     assert (
         cli(*args, *(needed if drafter in more else ["--drafter", drafter, *needed])).out == plain
     )
+
+
+def test_a_draft_model_with_other_tokens(cli):
+    args = ("generate", "the cat", *FAKE, "--draft-model", "fake:backwards", "--json")
+    done = json.loads(cli(*args, "-k", "3").out)
+    assert list(done["stats"]["drafters"]) == ["intersection"]
+    assert done["stats"]["accepted"] > done["stats"]["tokens"] / 3
+    refused = cli(*args, "--drafter", "model")
+    assert refused.code == 2
+    assert "goes with drafter 'intersection' or 'string-match'" in refused.err
 
 
 def test_the_default_drafter_drafts(cli):
