@@ -119,3 +119,24 @@ def test_lists(cli):
     listed = json.loads(cli("bench", "--list", "--json").out)
     assert set(listed["workloads"]) == {"code", "edit", "chat", "summary"}
     assert "suffix" in listed["engines"]["hf"]["modes"]
+
+
+def test_an_oracle_of_recorded_rounds(cli, tmp_path):
+    path = tmp_path / "trace"
+    path.write_text(RECORD)
+    result = cli("bench", "--oracle", path)
+    assert result.code == 0
+    assert "| rejection | model | 1 root | 1.000 | 0.500 | 200% | 0 |" in result.out
+    (said,) = json.loads(cli("bench", "--oracle", path, "--json").out)["oracle"]
+    assert (said["nodes"], said["bound"]) == (1, 0.5)
+    result = cli("bench", "--oracle", tmp_path / "none")
+    assert result.code == 2
+    assert "cannot be read: no such file" in result.err
+
+
+RECORD = (
+    '{"schema": 4, "request": 0, "index": 0, "position": 1, "verifier": "rejection", '
+    '"drafter": "model", "drafted": [{"token": 1, "parent": -1, "p": 0.2, "q": 0.4, '
+    '"acceptance": 0.5, "coin": 0.1, "accepted": true}], "tokens": [1, 2], '
+    '"kinds": ["accepted", "bonus"], "times": {"draft": 0.1, "target": 0.1, "verify": 0.1}}\n'
+)

@@ -60,7 +60,7 @@ SURFACE = {
     "bench": {
         "--list", "--workload", "--system", "-m --model", "--draft-model", "--sampling", "--passes",
         "--repeats", "--items", "-n --max-tokens", "-t --threads", "--seed", "--data", "--peers",
-        "--out", "--plot", "--json", "--no-color",
+        "--out", "--plot", "--oracle", "--json", "--no-color",
     },
     "certify": {
         "ENGINE", "--exact", "--all", "--check", "--drafter", "--verifier", "-m --model",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from forerun.bench import oracle as oracle_
 from forerun.bench import plot as plot_
 from forerun.bench import report
 from forerun.bench.plan import SAMPLINGS, Plan, Record
@@ -110,6 +111,15 @@ def bench(
         bool,
         typer.Option("--plot", metavar="", help="Draw report.svg into --out as well."),
     ] = False,
+    oracle: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--oracle",
+            metavar="FILE",
+            help="Run nothing; say of rounds that generate --trace recorded how much of what is "
+            "possible the verifiers took. Repeatable.",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", metavar="", help="One JSON object on standard output.")
     ] = False,
@@ -129,11 +139,16 @@ def bench(
 
       forerun bench --passes --peers ~/peers --system native --system llama-cpp-python
 
+      forerun bench --oracle trace.jsonl
+
     Exit code 1 where a system failed; 130 after Ctrl-C, with a report of what there was.
     """
     screen = Screen(no_color=no_color)
     if list_:
         _list(screen, json)
+        return
+    if oracle:
+        _oracle(screen, oracle, json)
         return
     checked_threads(threads)
     if plot:
@@ -173,6 +188,16 @@ def bench(
         raise typer.Exit(INTERRUPTED)
     if record.failures:
         raise typer.Exit(1)
+
+
+def _oracle(screen: Screen, paths: list[Path], json: bool) -> None:
+    found = oracle_.fold(oracle_.read(paths))
+    if json:
+        screen.line(json_.dumps({"oracle": oracle_.to_list(found)}, ensure_ascii=False))
+    elif not found:
+        screen.line("nothing was drafted in these rounds")
+    else:
+        screen.line(oracle_.to_markdown(found))
 
 
 def _default(draft_model: str | None) -> list[str]:

@@ -60,6 +60,7 @@ class Session:
             verifier=settings.verifier,
             num_draft=settings.num_draft,
             cache=cache_folder(),
+            trace_heads=settings.trace is not None,
             **engine,
         )
         if settings.num_draft == AUTO and not settings.plain:

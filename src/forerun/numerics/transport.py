@@ -16,30 +16,24 @@ Laws are NumPy vectors [V] in float64. What this module does not know: verifiers
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from forerun.numerics.likeliest import head
 from forerun.numerics.randomness import Float64Array
 from forerun.numerics.restricted import without
 
-Mask = NDArray[np.bool_]
-Inside = Callable[[Mask], float]
-"""Pr(all draws lie in H), of a mask [V]."""
-
 
 def independent(p: Float64Array, q: Float64Array, count: int) -> float:
     """Most that can be accepted of `count` independent draws from q."""
-    return _least(p, q, lambda inside: float(q[inside].sum()) ** count)
+    p, q = _by_ratio(p, q)
+    return _least(p, np.cumsum(q) ** count)
 
 
 def without_replacement(p: Float64Array, q: Float64Array, count: int) -> float:
     """Most that can be accepted of `count` draws from q without replacement; of all that q has mass
-    for, where those are fewer. Time grows as V to the power of `count` − 1."""
-    count = min(count, int(np.count_nonzero(q)))
-    return _least(p, q, lambda inside: all_inside(q, inside, count))
+    for, where those are fewer. Time grows as q's support to the power of `count`."""
+    p, q = _by_ratio(p, q)
+    return _least(p, np.cumsum(_last_of_draws(q / q.sum(), min(count, len(q)))))
 
 
 def greedy_plus_one(p: Float64Array, q: Float64Array, count: int) -> float:
@@ -50,29 +44,31 @@ def greedy_plus_one(p: Float64Array, q: Float64Array, count: int) -> float:
     return top if rest is None else top + float(np.minimum(p, rest).sum())
 
 
-def all_inside(q: Float64Array, inside: Mask, count: int) -> float:
-    """Pr(the first `count` draws without replacement all lie in `inside`, a mask [V])."""
-    if count == 0:
-        return 1.0
-    total = float(q.sum())
-    if count == 1:
-        return float(q[inside].sum()) / total
-    found = 0.0
-    for token in np.flatnonzero(inside & (q > 0)):
-        left = q.copy()
-        left[token] = 0.0
-        if left.any():
-            found += float(q[token]) / total * all_inside(left, inside, count - 1)
+def _by_ratio(p: Float64Array, q: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Both where q has mass, in increasing p/q: of other tokens none is worth having in H."""
+    some = np.flatnonzero(q > 0)
+    order = some[np.argsort(p[some] / q[some], kind="stable")]
+    return p[order], q[order]
+
+
+def _last_of_draws(q: Float64Array, count: int) -> Float64Array:
+    """For each token: Pr(of `count` draws without replacement it is the one that stands last)."""
+    sets = {0: (1.0, 0.0)}  # the tokens drawn, as bits -> chance, and their mass
+    for _ in range(count):
+        longer: dict[int, tuple[float, float]] = {}
+        for drawn, (chance, mass) in sets.items():
+            for token, own in enumerate(q.tolist()):
+                if not drawn >> token & 1:
+                    more = drawn | 1 << token
+                    before = longer.get(more, (0.0, 0.0))[0]
+                    longer[more] = before + chance * own / max(1 - mass, own), mass + own
+        sets = longer
+    found = np.zeros(len(q))
+    for drawn, (chance, _) in sets.items():
+        found[drawn.bit_length() - 1] += chance
     return found
 
 
-def _least(p: Float64Array, q: Float64Array, inside: Inside) -> float:
-    """1 + min over H of P(H) − Pr(all inside H)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(q > 0, p / q, np.inf)
-    order = np.argsort(ratio, kind="stable")
-    least, mask = 0.0, np.zeros(len(p), bool)
-    for token in order:
-        mask[token] = True
-        least = min(least, float(p[mask].sum()) - inside(mask))
-    return 1.0 + least
+def _least(p: Float64Array, inside: Float64Array) -> float:
+    """1 + min over prefixes H of P(H) − Pr(all inside H), the empty one included."""
+    return 1.0 + min(0.0, float((np.cumsum(p) - inside).min(initial=0.0)))
