@@ -1,12 +1,14 @@
 """Tokens a pass by verifier and shape, at equal numbers of nodes, of a real target and draft model.
 
     python benchmarks/tree_acceptance.py TARGET DRAFT [--nodes 6] [--tokens 64] [--every 2]
+    python benchmarks/tree_acceptance.py --pays 0.82,0.09,0.04 1:52,4:61,8:73,16:128 1:21,16:50
 
 The target writes a text for each prompt (T = 1, top-p 0.95). At every other place all drafters
 draft from the same prefix, and all verifiers judge; nothing is committed, so that all are compared
 on the same prefixes. Coins are tossed COINS times for each draft. Printed are means and standard
-errors over places, what share was accepted of the root's children beside the most that can be,
-chances by rank, and with --seconds what the best shape is worth by measured costs.
+errors over places, what share was accepted of the root's children beside the most that can be, and
+chances by rank. `--pays` says of chances by rank, and milliseconds of target and draft passes by
+rows, what the best chain and the best tree of each depth are worth, as a multiple of plain speed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from forerun.numerics import transport
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import KeyedDraws, Purpose, host, racing_sampler
 from forerun.numerics.token_tree import ROOT, Proposal
-from forerun.numerics.tree_shape import USUAL, best
+from forerun.numerics.tree_shape import USUAL, best, depths_of, growth
+from forerun.pace import Bill, Costs, Pace, reads
 from forerun.sampling import SamplingParams
 from forerun.verifiers import verifier
 
@@ -152,13 +155,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("target")
-    parser.add_argument("draft")
+    parser.add_argument("target", nargs="?")
+    parser.add_argument("draft", nargs="?")
+    parser.add_argument("--pays", nargs=3, metavar=("RANKS", "TARGET", "DRAFT"))
     parser.add_argument("--nodes", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--every", type=int, default=2)
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
+    if options.pays:
+        pays(*options.pays)
+        return
     models = [
         load_model(path, threads=options.threads, context=1024)
         for path in (options.target, options.draft)
@@ -184,6 +191,32 @@ def main() -> None:
         for drafter in bench.drafters.values():
             drafter.end(0)
     report(bench, places)
+
+
+def pays(ranks: str, target: str, draft: str) -> None:
+    rows = np.arange(1, 17)
+    tables = [
+        tuple(np.interp(rows, *zip(*(map(float, pair.split(":")) for pair in ms.split(",")))))
+        for ms in (target, draft)
+    ]
+    chances = [float(chance) for chance in ranks.split(",")]
+    pace = Pace(Costs(target=tables[0], draft={"model": tables[1]}, fixed=True))
+    print("| depth | best chain | best tree | its levels |\n| --- | --- | --- | --- |")
+    for depth in (1, 2, 3, 4, 6):
+        chain = max(worth(pace, chances[:1], nodes, depth) for nodes in range(1, depth + 1))
+        tree = max(worth(pace, chances, nodes, depth) for nodes in range(1, 16))
+        shape = growth(chances, tree[1], depth)[0]
+        levels = [depths_of(shape).count(level) for level in range(1, max(depths_of(shape)) + 1)]
+        print(f"| {depth} | {chain[0]:.2f} | {tree[0]:.2f} | {' + '.join(map(str, levels))} |")
+
+
+def worth(pace: Pace, chances: list[float], nodes: int, depth: int) -> tuple[float, int]:
+    """Speed as a multiple of plain decoding, and the number of nodes."""
+    shape, survival = growth(chances, nodes, depth)
+    drafting = Bill(pace)
+    drafting.add_all("model", reads(shape, len(shape)), 1)
+    seconds = pace.costs.target[len(shape)] + drafting.seconds
+    return (1 + sum(survival)) / seconds * pace.costs.target[0], len(shape)
 
 
 def report(bench: Bench, places: int) -> None:
