@@ -16,6 +16,7 @@
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
     ├── SourceChangedError              a batch's input was changed while it was read
+    ├── ReplicaError                    an engine in another process failed, or differs from others
     ├── PeerError                       a system that is measured or certified failed
     ├── NotLosslessError (AssertionError)  a sampler's law is not its target's
     ├── UndecidedError (AssertionError)    it could not be told whether it is
@@ -104,6 +105,10 @@ class TemplateError(ForerunError, ValueError):
 
 class SourceChangedError(ForerunError):
     """The input of a batch was changed while it was read: its answers would not belong to it."""
+
+
+class ReplicaError(ForerunError):
+    """An engine in another process cannot be had, failed, or is not like the others."""
 
 
 class PeerError(ForerunError):

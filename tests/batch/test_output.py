@@ -154,6 +154,9 @@ def test_what_cannot_be_written(tmp_path):
         with pytest.raises(OptionError, match=r"--out .* cannot be written"):
             opened(path)
 
+    with pytest.raises(OptionError, match="is no file: give one, or - for standard output"):
+        opened("/dev/null")
+
 
 def test_standard_output_is_written_as_it_is():
     code = (

@@ -36,7 +36,7 @@ SURFACE = {
     "run": {
         "FILE", "-o --out", "-n --max-tokens", "--seed", "--limit", "--shuffle-seed",
         "--served-model-name", "--max-batch", "--prefix-memory", "-v --verbose", "--log-file",
-        "--no-color",
+        "--no-color", "--ray", "--replicas", "--cpus-per-replica", "--gpus-per-replica",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
         "--max-memory", "--drafter", "--draft-model", "--prediction-file", "-k --num-draft",
         "--verifier",

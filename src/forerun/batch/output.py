@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -66,7 +67,8 @@ class Output:
             self._file = sys.stdout.fileno()
             return
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._file = os.open(path, flags, 0o666)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise OptionError(
@@ -131,10 +133,9 @@ class Output:
         """Note what is done; cut off what is torn. Nothing is changed where it is refused."""
         end = 0  # of the last whole record
         torn: bytes | None = None  # what comes behind it, and is no record
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise OptionError(f"--out {self.name} is no file: give one, or - for standard output")
         with os.fdopen(os.dup(self._file), "rb") as file:
-            if not file.seekable():
-                raise OptionError(f"--out {self.name} is no file: give one, or - for a pipe")
-            file.seek(0)
             for line in file:
                 if torn is None and self._note(line):
                     end += len(line)

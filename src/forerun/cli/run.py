@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,14 +18,14 @@ from forerun.cli.options import DRAFTING, MODEL, Settings, command
 from forerun.cli.progress import Progress
 from forerun.cli.screen import Screen
 from forerun.cli.serve import loaded, name_of
-from forerun.cli.values import counted, parse_size, whole
+from forerun.cli.values import counted, number, parse_size, whole
 from forerun.engine import Engine
-from forerun.errors import OptionError, RoundError, SourceChangedError
+from forerun.errors import OptionError, ReplicaError, RoundError, SourceChangedError
 
 if TYPE_CHECKING:
-    from forerun.batch import Output, Source, Tally, Terms
+    from forerun.batch import Output, Source, Tally
 
-_LINES, _OUT = "Lines", "Output"
+_LINES, _OUT, _RAY = "Lines", "Output", "Several processes or machines"
 FAILED = 1
 
 
@@ -72,6 +73,22 @@ def run(
         "Memory for what was read of earlier prompts, so that those that begin alike are answered "
         "sooner. It comes on top of --max-memory; 0: none.",
     )] = "512MiB",
+    ray: Annotated[str | None, _option(
+        _RAY, "--ray", "ADDRESS",
+        "Spread the lines over Ray's actors: local starts a Ray on this machine, auto takes the "
+        "one that runs; or an address. Needs the extra cluster.",
+    )] = None,
+    replicas: Annotated[int, _option(
+        _RAY, "--replicas", "N", "Actors, each with an engine.", parser=whole,
+    )] = 1,
+    cpus_per_replica: Annotated[int, _option(
+        _RAY, "--cpus-per-replica", "N",
+        "What Ray sets aside for each; also its threads, unless --threads says otherwise.",
+        parser=whole,
+    )] = 1,
+    gpus_per_replica: Annotated[float, _option(
+        _RAY, "--gpus-per-replica", "N", "The same of GPUs.", parser=number,
+    )] = 0.0,
     verbose: Annotated[int, _option(
         _OUT, "-v --verbose", "", "Say more, on standard error; -vv: tracebacks too.", count=True,
         show_default=False,
@@ -107,6 +124,7 @@ def run(
     for name, value, least in (
         ("--max-tokens", max_tokens, 1), ("--limit", limit, 0), ("--seed", seed, 0),
         ("--shuffle-seed", shuffle_seed, 0), ("--max-batch", max_batch, 1),
+        ("--replicas", replicas, 1), ("--cpus-per-replica", cpus_per_replica, 1),
     ):  # fmt: skip
         if value is not None and value < least:
             raise OptionError(f"{name} must be a whole number of at least {least}, not {value}")
@@ -135,11 +153,23 @@ def run(
                     max_tokens=max_tokens,
                     seed=source.digest if seed is None else str(seed),
                 )
-                engine = loaded(settings, screen, max_batch=max_batch, prefix_memory=kept)
-                try:
-                    plan.answer(engine, terms, interrupts)
-                finally:
-                    engine.close()
+                caches: dict[str, Any] = {"max_batch": max_batch, "prefix_memory": kept}
+                if ray is not None:
+                    from forerun.cluster.batch import RayBatch, Replicas
+
+                    wanted = Replicas(replicas, cpus_per_replica, gpus_per_replica)
+                    spread = partial(RayBatch, ray, wanted, source, output)
+                    alone = replace(settings, threads=settings.threads or cpus_per_replica)
+                    plan.go(
+                        spread, interrupts, partial(ready, alone, **caches),
+                        partial(decisive, settings, names, max_tokens, seed), terms,
+                    )  # fmt: skip
+                else:
+                    engine = ready(settings, screen, **caches)
+                    desk = batch.Desk(engine, terms)
+                    plan.tell_of_others(desk.maker)
+                    with engine:
+                        plan.go(partial(batch.Batch, engine, desk, source, output), interrupts)
         code = plan.tell_what_came()
     if code:
         raise typer.Exit(code)
@@ -183,26 +213,21 @@ class _Plan:
                 f"{self.left} to do"
             )
 
-    def answer(self, engine: Engine, terms: Terms, interrupts: Interrupts) -> None:
-        from forerun.batch import Batch, Desk
-
-        if engine.drafter is not None and engine.num_draft != 0:
-            engine.costs()  # now, not in the middle of the first lines
-        desk = Desk(engine, terms)
-        if others := self.output.makers - {desk.maker}:
+    def tell_of_others(self, maker: str) -> None:
+        if others := self.output.makers - {maker}:
             self.screen.note(
                 f"{self.output.name}: answers by {', '.join(sorted(others))} are there, and this "
-                f"is {desk.maker}: seeded texts of the two need not agree"
+                f"is {maker}: seeded texts of the two need not agree"
             )
+
+    def go(self, make: Callable[..., Any], interrupts: Interrupts, *parts: Any) -> None:
+        """Run what `make` gives, a `Batch` or one over Ray; `parts` are for its `run`."""
         with Progress(self.screen, self.total, self.total - self.left) as progress:
-            work = Batch(
-                engine, desk, self.source, self.output,
-                watch=progress.show, stopping=lambda: interrupts.pressed,
-            )  # fmt: skip
+            work = make(watch=progress.show, stopping=lambda: interrupts.pressed)
             self.tally = work.tally
             try:
-                self.stopped = not work.run(self.positions())
-            except (RoundError, SourceChangedError) as error:
+                self.stopped = not work.run(self.positions(), *parts)
+            except (RoundError, SourceChangedError, ReplicaError) as error:
                 self.broke = error
             self.said = progress.summary(work.tally)
 
@@ -227,6 +252,14 @@ class _Plan:
         if self.output.failed:
             self.screen.note(f"of all records in {self.output.name}, {failed} are errors")
         return FAILED if failed else 0
+
+
+def ready(settings: Settings, screen: Screen | None = None, **caches: Any) -> Engine:
+    """An engine that has measured what it must."""
+    engine = loaded(settings, screen or Screen(), **caches)
+    if engine.drafter is not None and engine.num_draft != 0:
+        engine.costs()  # now, not in the middle of the first lines
+    return engine
 
 
 def decisive(
