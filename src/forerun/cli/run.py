@@ -133,6 +133,8 @@ def run(
     requests = None if file == "-" else Path(file)
     if answers is not None and requests is not None and answers.resolve() == requests.resolve():
         raise OptionError(f"--out {out} is the file of requests: give another")
+    if ray is not None and answers is None:
+        raise OptionError("--ray needs -o FILE: Ray itself writes to standard output")
     names = tuple(served_model_name or [name_of(settings.model)])
     screen = Screen(no_color=no_color)
     with (
