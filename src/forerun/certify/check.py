@@ -86,14 +86,15 @@ def _compared(case: Json, said: Json, tally: Tally, *, off: bool) -> list[str]:
         pairs += [(f"{name}: {k}", v, tally.parts.get(k)) for k, v in said["settings"].items()]
     else:
         pairs = [(name, said, tally.whole)]
-        found = [vars(each) for each in tally.diagnostics.found]
-        if not _alike(said["diagnostics"], found):
-            return [f"{name}: the diagnostics are not those of the samples"]
         pairs += [
             (f"{name}: {each['name']}", each, tally.parts.get(each["name"]))
             for each in said["settings"]
         ]
-    return [line for what, numbers, part in pairs for line in _numbers(what, numbers, part)]
+    found = [line for what, numbers, part in pairs for line in _numbers(what, numbers, part)]
+    looks = [vars(each) for each in tally.diagnostics.found]
+    if not off and not _alike(said["diagnostics"], looks):
+        found.append(f"{name}: the diagnostics are not those of its samples")
+    return found
 
 
 def _numbers(what: str, said: Json, part: Part | None) -> list[str]:
