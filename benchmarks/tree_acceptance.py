@@ -137,7 +137,7 @@ class Bench:
             self.first["greedy plus one, bound of two"].append(plus)
         if kind == "drawn tree" and q is not None:
             bound = transport.without_replacement(dense(p), dense(q), count)
-            self.first[f"drawn tree, bound of {count}"].append(bound)
+            self.first["drawn tree, bound"].append(bound)
 
 
 def dense(p: Any) -> Any:
