@@ -11,7 +11,7 @@ export const titles = {
   convergence: { en: "Convergence", zh: "收敛" },
   sentence: { en: "A sentence", zh: "一句话" },
   speed: { en: "How fast", zh: "快多少" },
-  live: { en: "Live", zh: "现场" },
+  live: { en: "Live", zh: "真实运行" },
   family: { en: "The family", zh: "整个家族" },
 } as const satisfies Record<string, Record<Lang, string>>;
 

@@ -2,8 +2,8 @@ export const en = {
   title: "The waste",
   lead: "A language model writes one token after another, and for each of them it reads all of its weights from memory. While it waits for memory, nearly all of the machine’s arithmetic lies idle.",
   intro: [
-    "A token is a word or a piece of one. To choose the next, the model multiplies its way through every weight it has: 135 million of them in the small model measured below, hundreds of billions in a large one. A weight is fetched, used in one multiplication, and dropped. Fetching is slow and multiplying is fast, so the time is that of fetching. One token later, all of it starts again.",
-    "Show the same pass several tokens at once, and every weight, once fetched, is used for all of them. The bus has to drive its whole route anyway; how many seats are taken hardly matters.",
+    "A token is a word or a piece of one. To choose the next, the model multiplies its way through every weight it has: 135 million of them in SmolLM2, a small one, hundreds of billions in a large one. A weight is fetched, used in one multiplication, and dropped. Fetching is slow and multiplying is fast, so nearly all of the time goes into fetching. That was one pass. For the next token, all of it starts again.",
+    "Give one pass several tokens at once, and every weight, once fetched, is used for all of them. The bus has to drive its whole route anyway; how many seats are taken hardly matters.",
   ],
   bus: {
     title: "One trip through memory",
@@ -69,7 +69,7 @@ export const en = {
       "To see your own, run forerun play with a model: it measures what passes take.",
   },
   after: [
-    "Nothing on the page depends on the guesses, except when it appears. Bad guesses make the race slower and never change the text.",
+    "No word of the text depends on the guesses, only the time when it appears. Bad guesses make the race slower and never change the text.",
     "That was easy because this target has one answer for each place. Usually a model has a distribution, and draws from it. When is a guess “right” if the target itself might say one thing or another? The next chapters find the rule, and prove that it leaves the distribution untouched.",
   ],
   joiner: " ",

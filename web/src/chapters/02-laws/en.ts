@@ -2,8 +2,8 @@ import { rich } from "../../ui/tex";
 
 export const en = {
   title: "Two laws, one vocabulary",
-  lead: "The draft and the target know the same words, but not with the same probabilities.",
-  start: rich`A language model does not know the next word. It knows how likely each word is, and one is drawn. So at every word the future forks. Imagine the question “Mondays, in one word?” answered five times: five timelines. In three of the large model’s, the answer is _love_, in two it is _hate_.`,
+  lead: "The draft and the target know the same words, but give them other probabilities.",
+  start: rich`A language model does not know the next word. It knows how likely each word is (its **law**, or distribution), and one is drawn. So at every word the future forks. Imagine the question “Mondays, in one word?” answered five times: five timelines. In three of the large model’s, the answer is _love_, in two it is _hate_.`,
   then: rich`The small model was asked the same. It answers much faster, but it is gloomier: one _love_, four _hate_. We would like to use its timelines and have them look like the large one’s. Try it by hand: erase a timeline, and a new word is drawn for it from the large model’s law.`,
   hand: {
     title: "Mend the draft’s timelines",

@@ -25,8 +25,8 @@ export const en = {
       `${word}: p = ${p}, q = ${q}, kept with probability ${a}. Of ${n} coins ${share} kept it.`,
     head: ["word", "p", "q", "min(1, p/q)", "coins", "kept", "share"],
   },
-  zero: rich`Two ends deserve a look. A word the target would never say, $p = 0$, is never kept, whatever the coin. And where draft and target agree, $p = q$, every coin keeps: a perfect draft is never turned down. The coin must be fresh for each word; one that has been looked at before is no coin any more.`,
-  often: rich`Now leave $p$ where it is and let the draft say the word more and more often. The chance to be kept falls just as fast as the word is said more often, so that what **arrives**, $q \cdot \min(1, p/q) = \min(q, p)$, stops rising at $p$. However much a draft insists, no more of a word comes through than the target wants.`,
+  zero: rich`Two extremes deserve a look. A word the target would never say, $p = 0$, is never kept, whatever the coin. And where draft and target agree, $p = q$, every coin keeps: a perfect draft is never turned down. The coin must be fresh for each word; one that has been looked at before is no coin any more.`,
+  often: rich`Now leave $p$ where it is and let the draft say the word more and more often. Beyond $p$, the chance to be kept falls just as fast as the word is said more often, so that what **arrives**, $q \cdot \min(1, p/q) = \min(q, p)$, stops rising at $p$. However much a draft insists, no more of a word comes through than the target wants.`,
   curve: {
     title: (word: string) => `What arrives of “${word}”, for every q`,
     picture: "Two curves over q: the chance to be kept is 1 up to p and then falls; what arrives rises up to p and then stays level.",

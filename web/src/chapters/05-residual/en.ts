@@ -36,10 +36,10 @@ export const en = {
     title: "How large is the mistake?",
     text: rich`By the wrong rule a word comes out with $\min(q, p) + \beta p$, so it misses by`,
     formula: texBlock`\min(q, p) + \beta p - p = \beta p - [p - q]_+`,
-    when: rich`which sums to zero: what some get too much, others get too little. It vanishes only if $[p - q]_+ = \beta p$ for every word, that is if $p = q$, or if the two laws share no word at all. In between it is always wrong, and most wrong where it hurts: with a middling draft.`,
+    when: rich`which sums to zero: what some get too much, others get too little. It vanishes only if $[p - q]_+ = \beta p$ for every word, that is if $q = (1 - \beta)\,p$ for every word that the target may say: the draft is perfect, apart from words the target never says. Everywhere else the rule is wrong, and most of all with a middling draft.`,
   },
   later: {
     title: "The same mistake in other clothes",
-    text: rich`Using a $q$ that is not the one the draft was really drawn from: after a change of temperature, a top-k cut, or in lower precision. Drawing greedily and scoring as if it had been drawn. Both give a wrong $[p - q]_+$, and the next chapter lets you watch some of them fail.`,
+    text: rich`Using a $q$ that is not the one the draft was really drawn from: after a change of temperature, a top-k cut, or in lower precision. Drawing greedily and scoring as if it had been drawn. Both give a wrong $[p - q]_+$, and the next chapter lets you watch the second fail.`,
   },
 };

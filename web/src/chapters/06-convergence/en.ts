@@ -4,7 +4,7 @@ export const en = {
   title: "Convergence",
   lead: "Draw a hundred thousand times, and look for a difference.",
   start: rich`A proof is a fine thing, but a program can still get it wrong. So count. Draw a word by the rule, over and over, and put the shares beside the target’s law: bars against gold ticks. With one sample there is nothing to see, with ten next to nothing. With a hundred thousand, a wrong rule has nowhere to hide.`,
-  tools: rich`Two instruments tell luck from error. The pale **band** around each tick is where a right rule’s bar ends, all five at once, in 99 runs of 100; it narrows as $n$ grows. And $\chi^2$ adds up the misses of all bars; its **p-value** is how often a right rule would miss by as much or more. Drag the blue levels: the bars do not care what $q$ is. Then break the rule.`,
+  tools: rich`Two instruments tell luck from error. The pale **band** around each tick is where a right rule’s bar ends, all five at once, in at least 99 runs of 100; it narrows as $n$ grows. And $\chi^2$ adds up the misses of all bars; its **p-value** is how often a right rule would miss by as much or more. Drag the blue levels: the bars do not care what $q$ is. Then break the rule.`,
   run: {
     title: "Samples against the law",
     picture: "Five columns: the share of each word among the samples, a gold tick at p with a band around it, and blue levels at q that can be moved.",
@@ -40,7 +40,7 @@ export const en = {
       `${n} samples${p === null ? "" : `, p-value ${p}`}; ${inside ? "all bars lie in the band" : "some bar lies outside of the band"}.`,
     head: ["word", "p", "q", "count", "share", "band from", "to", "where the rule ends"],
   },
-  blind: rich`Look at what the mistakes have in common. Each still writes plausible words, often the right one; no reader would notice, and a benchmark might even rise. Only the law is another. This is why forerun does not stop at counting: it also runs its loop under every outcome of its randomness and compares exactly, as the last figure of chapter 3 does.`,
+  blind: rich`Look at what the mistakes have in common. Each still writes plausible words, often the right one; no reader would notice, and a benchmark score might even rise. Only the law is different. This is why forerun does not stop at counting: it also runs its loop under every outcome of its randomness and compares exactly, as the last figure of chapter 3 does.`,
   test: {
     title: "What the two instruments compute",
     chi: rich`With $n$ samples, word $x$ is expected $n\,p(x)$ times and was found $c(x)$ times. Pearson’s statistic is`,

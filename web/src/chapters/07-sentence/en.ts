@@ -93,7 +93,7 @@ export const en = {
     picture: "Probability of each next two words by trees, beside the target’s own",
     wanted: "by the target alone",
     found: "by trees",
-    summary: (ways: string, pairs: string, worst: string) => `${ways} courses a round may take, ${pairs} texts; the largest difference is ${worst}.`,
+    summary: (ways: string, pairs: string, worst: string) => `${ways} ways a round may go, ${pairs} texts; the largest difference is ${worst}.`,
     nothing: "less than 10⁻¹²",
     head: ["text", "target alone", "by trees", "difference"],
   },

@@ -1,6 +1,6 @@
 export const en = {
   title: "Live",
-  lead: "Everything so far was computed for this page. Here are rounds of a real model: its p, the draft’s q, the coins that fell, and what became of each guess.",
+  lead: "The words and laws so far were made up for this page. Here are rounds of a real model: its p, the draft’s q, the coins that fell, and what became of each guess.",
   recordings: "Recorded runs",
   recordingsNote: "Recorded beforehand with SmolLM2, a model of 135 million weights; the numbers are its own. The draft model is SmolLM2 again, made coarser: every third feed-forward layer is rounded to 3 bits.",
   names: {

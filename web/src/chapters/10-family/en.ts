@@ -5,7 +5,7 @@ export const en = {
   lead: "Guess cheaply, check together, keep what the target would have said: since 2018 every part of that sentence has grown its own branch. Choose an entry to see what it adds, what it promises, and where to read it.",
   figure: "Who drafts, in what shape, and who judges",
   caption:
-    "Years are those of the first public version. Only what keeps the target’s own distribution is lossless in the sense of these pages; a method that is faster because it asks less of its guesses is another trade.",
+    "Years are those of a paper’s first version. Only what keeps the target’s own distribution is lossless in the sense of these pages; a method that is faster because it asks less of its guesses is another trade.",
   names: { draft: "A small model drafts", lenience: "Lenience", typical: "Typical acceptance" },
   legend: { yes: "lossless", some: "under conditions", no: "not lossless", ours: "in forerun" },
   show: "Show",
@@ -22,7 +22,8 @@ export const en = {
   inForerun: "in forerun?",
   before: "grew from",
   after: "led to",
-  has: (name: string) => `yes: ${name}`,
+  has: (names: string) => `yes: ${names}`,
+  comma: ", ",
   hasNot: "no",
   more: "How to read “lossless”",
   notes: [
@@ -82,7 +83,7 @@ export const en = {
     dflash: "A small block-diffusion drafter that reads the target’s features.",
     dspark: "A parallel drafter with a light sequential part, and as many guesses checked as confidence warrants.",
     specinfer: "Check a whole tree of guesses in one pass, each word seeing only its own ancestors.",
-    spectr: "Choosing among several guesses is an optimal-transport problem; here is a good solution.",
+    spectr: "Choosing among several guesses is an optimal-transport problem; here is a solution near the best.",
     sequoia: "The best shape of a tree for this machine and this acceptance, by dynamic programming.",
     rsd: "Draw sibling guesses without replacement, so that no two are alike, and still be exact.",
     multidraft: "How good several guesses can get at best, and a rule that comes near: the likeliest ones plus one drawn.",

@@ -42,13 +42,19 @@ describe("the family", () => {
   it("claims of forerun what it has", () => {
     const known = [
       ...source("verifiers/__init__.py").matchAll(/^ {4}"(\w+)": \w+Verifier,$/gm),
-      ...source("drafters/__init__.py").matchAll(/"(model|tree|ngram|suffix|prediction)"/g),
+      ...source("drafters/__init__.py").matchAll(/^ {4}"([\w-]+)": \w+Drafter,$/gm),
     ].map((found) => found[1]);
-    const claimed = members.flatMap((m) => has(m) ?? []);
+    const claimed = members.flatMap(has);
     for (const name of claimed) expect(known).toContain(name);
-    for (const name of ["rejection", "block", "coupled", "recursive", "greedy_plus_one", "traversal", "model", "tree", "ngram", "suffix", "prediction"]) {
+    for (const name of [
+      ...["rejection", "block", "coupled", "recursive", "greedy_plus_one", "traversal"],
+      ...["model", "intersection", "string-match", "tree", "sampled-tree", "greedy-plus-one-tree"],
+      ...["ngram", "suffix", "suffix-tree", "prediction"],
+    ]) {
       expect(claimed).toContain(name);
     }
+    // what needs heads trained on the target, or the target's layers, it does not have
+    for (const m of members.filter(({ branch }) => branch === "heads" || branch === "self")) expect(has(m)).toEqual([]);
   });
 
   it("calls nothing lossless that changes the distribution", () => {

@@ -1,11 +1,11 @@
 /**
  * The field's papers: who, when, where, what is promised, and what forerun has of it.
  *
- * `year` is that of the first public version. `lossless` is what the paper proves or claims of the
+ * `year` is that of the paper's first version. `lossless` is what the paper proves or claims of the
  * method as published: 'yes' (the target's law at any temperature), 'greedy' (the target's greedy
  * text), 'choice' (one of its criteria keeps the law, the one it recommends for sampling does not),
- * 'no'. `forerun` names what forerun calls it. Sentences are in words.ts, by id, in both languages.
- * `from` draws the lines.
+ * 'no'. `forerun` has its verifiers and drafters by name, where it has the method itself and not
+ * only its way of judging. Sentences are in en.ts and zh.ts, by id. `from` draws the lines.
  */
 
 export type Lossless = "yes" | "greedy" | "choice" | "no";
@@ -28,9 +28,14 @@ type Name =
   | "greedy_plus_one"
   | "traversal"
   | "model"
+  | "intersection"
+  | "string-match"
   | "tree"
+  | "sampled-tree"
+  | "greedy-plus-one-tree"
   | "ngram"
   | "suffix"
+  | "suffix-tree"
   | "prediction";
 
 interface Entry {
@@ -42,7 +47,7 @@ interface Entry {
   link?: string; // where there is no paper
   branch: Branch;
   lossless: Lossless;
-  forerun?: Name;
+  forerun?: readonly Name[];
   from?: readonly string[];
 }
 
@@ -59,24 +64,24 @@ export const branches: readonly Branch[] = [
 ];
 
 export const family = [
-  { id: "blockwise", name: "Blockwise Parallel Decoding", year: 2018, authors: "Stern, Shazeer, Uszkoreit", arxiv: "1811.03115", branch: "idea", lossless: "greedy", forerun: "coupled" },
-  { id: "aggressive", name: "Aggressive Decoding", year: 2021, authors: "Sun et al.", arxiv: "2106.04970", branch: "lookup", lossless: "greedy", forerun: "prediction", from: ["blockwise"] },
+  { id: "blockwise", name: "Blockwise Parallel Decoding", year: 2018, authors: "Stern, Shazeer, Uszkoreit", arxiv: "1811.03115", branch: "idea", lossless: "greedy" },
+  { id: "aggressive", name: "Aggressive Decoding", year: 2021, authors: "Sun et al.", arxiv: "2106.04970", branch: "lookup", lossless: "greedy", forerun: ["prediction"], from: ["blockwise"] },
   { id: "specdec", name: "SpecDec", year: 2022, authors: "Xia et al.", arxiv: "2203.16487", branch: "idea", lossless: "no", from: ["blockwise"] },
-  { id: "leviathan", name: "Speculative Decoding", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "idea", lossless: "yes", forerun: "rejection", from: ["blockwise"] },
-  { id: "chen", name: "Speculative Sampling", year: 2023, authors: "Chen et al.", arxiv: "2302.01318", branch: "idea", lossless: "yes", forerun: "rejection", from: ["blockwise"] },
+  { id: "leviathan", name: "Speculative Decoding", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "idea", lossless: "yes", forerun: ["rejection"], from: ["blockwise"] },
+  { id: "chen", name: "Speculative Sampling", year: 2023, authors: "Chen et al.", arxiv: "2302.01318", branch: "idea", lossless: "yes", forerun: ["rejection"], from: ["blockwise"] },
 
-  { id: "draft", name: "A small model drafts", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "model", lossless: "yes", forerun: "model", from: ["leviathan"] },
+  { id: "draft", name: "A small model drafts", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "model", lossless: "yes", forerun: ["model"], from: ["leviathan"] },
   { id: "bild", name: "Big Little Decoder", year: 2023, authors: "Kim et al.", arxiv: "2302.07863", branch: "model", lossless: "no", from: ["specdec"] },
   { id: "online", name: "Online Speculative Decoding", year: 2023, authors: "Liu et al.", arxiv: "2310.07177", branch: "model", lossless: "yes", from: ["draft"] },
   { id: "distill", name: "DistillSpec", year: 2023, authors: "Zhou et al.", arxiv: "2310.08461", branch: "model", lossless: "yes", from: ["draft"] },
   { id: "cascade", name: "Cascade Speculative Drafting", year: 2023, authors: "Chen et al.", arxiv: "2312.11462", branch: "model", lossless: "yes", from: ["draft"] },
-  { id: "vocabularies", name: "Heterogeneous Vocabularies", year: 2025, authors: "Timor et al.", arxiv: "2502.05202", branch: "model", lossless: "yes", from: ["draft"] },
+  { id: "vocabularies", name: "Heterogeneous Vocabularies", year: 2025, authors: "Timor et al.", arxiv: "2502.05202", branch: "model", lossless: "yes", forerun: ["intersection", "string-match"], from: ["draft"] },
 
-  { id: "llma", name: "LLMA", year: 2023, authors: "Yang et al.", arxiv: "2304.04487", branch: "lookup", lossless: "greedy", forerun: "prediction", from: ["aggressive"] },
-  { id: "lookup", name: "Prompt Lookup Decoding", year: 2023, authors: "Saxena", link: "https://github.com/apoorvumang/prompt-lookup-decoding", branch: "lookup", lossless: "yes", forerun: "ngram", from: ["llma"] },
+  { id: "llma", name: "LLMA", year: 2023, authors: "Yang et al.", arxiv: "2304.04487", branch: "lookup", lossless: "greedy", forerun: ["prediction"], from: ["aggressive"] },
+  { id: "lookup", name: "Prompt Lookup Decoding", year: 2023, authors: "Saxena", link: "https://github.com/apoorvumang/prompt-lookup-decoding", branch: "lookup", lossless: "yes", forerun: ["ngram"], from: ["llma"] },
   { id: "rest", name: "REST", year: 2023, authors: "He et al.", arxiv: "2311.08252", branch: "lookup", lossless: "yes", from: ["lookup"] },
   { id: "recycling", name: "Token Recycling", year: 2024, authors: "Luo et al.", arxiv: "2408.08696", branch: "lookup", lossless: "yes", from: ["lookup"] },
-  { id: "suffix", name: "SuffixDecoding", year: 2024, authors: "Oliaro et al.", arxiv: "2411.04975", branch: "lookup", lossless: "yes", forerun: "suffix", from: ["lookup"] },
+  { id: "suffix", name: "SuffixDecoding", year: 2024, authors: "Oliaro et al.", arxiv: "2411.04975", branch: "lookup", lossless: "yes", forerun: ["suffix", "suffix-tree"], from: ["lookup"] },
 
   { id: "medusa", name: "Medusa", year: 2024, authors: "Cai et al.", arxiv: "2401.10774", branch: "heads", lossless: "choice", from: ["blockwise"] },
   { id: "eagle", name: "EAGLE", year: 2024, authors: "Li et al.", arxiv: "2401.15077", branch: "heads", lossless: "yes", from: ["medusa", "specinfer"] },
@@ -98,17 +103,17 @@ export const family = [
   { id: "dflash", name: "DFlash", year: 2026, authors: "Chen, Liang, Liu", arxiv: "2602.06036", branch: "parallel", lossless: "yes", from: ["specdiff", "eagle3"] },
   { id: "dspark", name: "DSpark", year: 2026, authors: "Cheng et al.", arxiv: "2607.05147", branch: "parallel", lossless: "yes", from: ["dflash"] },
 
-  { id: "specinfer", name: "SpecInfer", year: 2023, authors: "Miao et al.", arxiv: "2305.09781", branch: "trees", lossless: "yes", forerun: "tree", from: ["leviathan"] },
+  { id: "specinfer", name: "SpecInfer", year: 2023, authors: "Miao et al.", arxiv: "2305.09781", branch: "trees", lossless: "yes", forerun: ["tree"], from: ["leviathan"] },
   { id: "spectr", name: "SpecTr", year: 2023, authors: "Sun et al.", arxiv: "2310.15141", branch: "trees", lossless: "yes", from: ["leviathan"] },
-  { id: "sequoia", name: "Sequoia", year: 2024, authors: "Chen et al.", arxiv: "2402.12374", branch: "trees", lossless: "yes", forerun: "tree", from: ["specinfer"] },
-  { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: "recursive", from: ["specinfer"] },
-  { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: "greedy_plus_one", from: ["spectr"] },
-  { id: "traversal", name: "Traversal Verification", year: 2025, authors: "Weng et al.", arxiv: "2505.12398", branch: "trees", lossless: "yes", forerun: "traversal", from: ["rsd", "block"] },
+  { id: "sequoia", name: "Sequoia", year: 2024, authors: "Chen et al.", arxiv: "2402.12374", branch: "trees", lossless: "yes", forerun: ["sampled-tree"], from: ["specinfer"] },
+  { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: ["recursive", "sampled-tree"], from: ["specinfer"] },
+  { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: ["greedy_plus_one", "greedy-plus-one-tree"], from: ["spectr"] },
+  { id: "traversal", name: "Traversal Verification", year: 2025, authors: "Weng et al.", arxiv: "2505.12398", branch: "trees", lossless: "yes", forerun: ["traversal"], from: ["rsd", "block"] },
 
   { id: "lenience", name: "Lenience", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "judging", lossless: "no", from: ["leviathan"] },
   { id: "typical", name: "Typical acceptance", year: 2024, authors: "Cai et al.", arxiv: "2401.10774", branch: "judging", lossless: "no", from: ["medusa"] },
-  { id: "block", name: "Block Verification", year: 2024, authors: "Sun et al.", arxiv: "2403.10444", branch: "judging", lossless: "yes", forerun: "block", from: ["leviathan"] },
-  { id: "coupling", name: "Coupling without Communication", year: 2024, authors: "Daliri, Musco, Suresh", arxiv: "2408.07978", branch: "judging", lossless: "yes", forerun: "coupled", from: ["leviathan"] },
+  { id: "block", name: "Block Verification", year: 2024, authors: "Sun et al.", arxiv: "2403.10444", branch: "judging", lossless: "yes", forerun: ["block"], from: ["leviathan"] },
+  { id: "coupling", name: "Coupling without Communication", year: 2024, authors: "Daliri, Musco, Suresh", arxiv: "2408.07978", branch: "judging", lossless: "yes", forerun: ["coupled"], from: ["leviathan"] },
   { id: "judge", name: "Judge Decoding", year: 2025, authors: "Bachmann et al.", arxiv: "2501.19309", branch: "judging", lossless: "no", from: ["leviathan"] },
   { id: "races", name: "Exponential Races", year: 2025, authors: "Kobus, Gündüz", arxiv: "2504.15475", branch: "judging", lossless: "yes", from: ["coupling"] },
 
@@ -126,8 +131,8 @@ export const members: readonly Member[] = family;
 
 export const link = (of: Member): string => of.link ?? `https://arxiv.org/abs/${of.arxiv}`;
 
-/** forerun's name of what it has of an entry. */
-export const has = (of: Member): Name | null => of.forerun ?? null;
+/** forerun's names of an entry; none where it does not have it. */
+export const has = (of: Member): readonly Name[] => of.forerun ?? [];
 
 /** What an entry grew from, and what grew from it. */
 export function relatives(id: Id): { before: Member[]; after: Member[] } {
