@@ -36,7 +36,7 @@ export const en = {
     title: "How large is the mistake?",
     text: rich`By the wrong rule a word comes out with $\min(q, p) + \beta p$, so it misses by`,
     formula: texBlock`\min(q, p) + \beta p - p = \beta p - [p - q]_+`,
-    when: rich`which sums to zero: what some get too much, others get too little. It vanishes only if $[p - q]_+ = \beta p$ for every word, that is if $q = (1 - \beta)\,p$ for every word that the target may say: the draft is perfect, apart from words the target never says. Everywhere else the rule is wrong, and most of all with a middling draft.`,
+    when: rich`which sums to zero: what some get too much, others get too little. It vanishes only if $[p - q]_+ = \beta p$ for every word, that is if $q = (1 - \beta)\,p$ for every word the target may say: then the draft errs only by saying words the target never says. In every other case the rule is wrong, and most of all with a middling draft.`,
   },
   later: {
     title: "The same mistake in other clothes",

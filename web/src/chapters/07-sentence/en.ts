@@ -115,4 +115,6 @@ export const en = {
     different: "The texts differ.",
   },
   joiner: " ",
+  comma: ", ",
+  colon: ": ",
 };

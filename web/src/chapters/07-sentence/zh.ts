@@ -109,4 +109,6 @@ export const zh: Words = {
     different: "文字不同。",
   },
   joiner: "",
+  comma: "、",
+  colon: "：",
 };
