@@ -256,18 +256,15 @@ class Branching(Guessing):
     def propose(self, requests):
         return [self._tree(request.num_draft) for request in requests]
 
-    def _tree(self, depth):
+    def _tree(self, nodes):
         tokens, parents = (AB, A, C, B, CA, A, END, C), (-1, -1, 0, 1, 1, 0, 2, 6)
-        deep = TokenTree(tokens, parents).depths
-        kept = [i for i, d in enumerate(deep) if d <= depth]
-        where = {-1: -1} | {i: n for n, i in enumerate(kept)}
-        tree = TokenTree(tuple(tokens[i] for i in kept), tuple(where[parents[i]] for i in kept))
+        tree = TokenTree(tokens[:nodes], parents[:nodes])
         return Proposal(tree=tree, q=(None,) * len(tree))
 
 
 @pytest.mark.parametrize("name", ["loop", "finite"])
 def test_trees(name):
-    check(name, Branching(), "coupled", 4, horizon=4)
+    check(name, Branching(), "coupled", 8, horizon=4)
 
 
 # ------------------------------------------------------------------ known faults

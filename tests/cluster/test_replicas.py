@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from types import SimpleNamespace
 
@@ -51,10 +52,10 @@ class ByHand:
         return self
 
     def iter_batches(self, **options):
-        replica = self._replica()
-        for number, rows in enumerate(self._blocks):
-            block = {name: np.array([row[name] for row in rows], object) for name in rows[0]}
-            yield self._change(number, replica(block))
+        with closing(self._replica()) as replica:
+            for number, rows in enumerate(self._blocks):
+                block = {name: np.array([row[name] for row in rows], object) for name in rows[0]}
+                yield self._change(number, replica(block))
 
 
 @pytest.fixture

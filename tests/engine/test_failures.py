@@ -225,17 +225,17 @@ def test_a_law_that_fails_in_an_untaken_branch_does_no_harm():
         traits = DrafterTraits(drawn=Drawn.DETERMINISTIC, laws=False, chain=False)
 
         def propose(self, requests):
-            tree = [(4, text[len(r.ids) - 1], 4, 4) for r in requests if r.num_draft > 2]
+            tree = [(4, text[len(r.ids) - 1], 4, 4) for r in requests if r.num_draft > 3]
             found = [Proposal(tree=TokenTree(t, (-1, -1, 0, 2)), q=(None,) * 4) for t in tree]
             return found + [Proposal()] * (len(requests) - len(found))
 
     text = [1, 2, 3, 1, 2, 3, 1, 2]
     right = says(text, 1)._next_law
     model = TabularModel(lambda prefix: [np.nan] * V if 4 in prefix else right(prefix), V)
-    done = Engine(model, Bushy(None), num_draft=3).generate([0], max_tokens=8)
+    done = Engine(model, Bushy(None), num_draft=4).generate([0], max_tokens=8)
     assert list(done.tokens) == text
-    assert done.stats.accepted == 3
-    assert done.stats.rounds == 5
+    assert done.stats.accepted == 2
+    assert done.stats.rounds == 6
     assert all(d.p == (d.parent == -1 and d.token != 4) for r in done.trace for d in r.drafted)
 
 

@@ -76,6 +76,10 @@ class Replica:
                 found[name].append(value)
         return found | {"maker": [self._desk.maker] * len(queued)}
 
+    def close(self) -> None:
+        """End the engine and its thread; an actor's go with its process."""
+        self._engine.close()
+
     def _finished(self, asked: Asked | bytes) -> tuple[bytes, bool, tuple[int, int, int]]:
         if isinstance(asked, bytes):
             return asked, True, (0, 0, 0)
