@@ -1,7 +1,7 @@
 # forerun: everything a newcomer needs. Each target sets itself up in .venv, with pip alone.
 #
 #   make demo       SmolLM2 writes, with accepted, corrected and bonus tokens in colour
-#   make test       the tests, the exact-law proofs among them (under 15 minutes on 2 cores)
+#   make test       the tests, the exact-law proofs among them (some 25 minutes on 2 cores)
 #   make test-page  the playground's tests alone; those in a browser need Chromium
 #   make library    the C library alone, if its sources changed
 #   make page       the playground's page, for `forerun play` from this folder
