@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from forerun.drafters.lookup import (
     LookupDrafter,
@@ -32,18 +32,17 @@ from forerun.drafters.suffix_automaton import SuffixAutomaton
 from forerun.drafters.text_memory import DEPTH, RememberedText, longest_match, votes
 from forerun.errors import OptionError
 
+F = TypeVar("F")
 
-class SuffixReader:
-    """One request's text as an automaton, and the earlier texts it may look into."""
 
-    def __init__(
-        self, texts: tuple[RememberedText, ...], depth: int, factor: float, least: float
-    ) -> None:
+class SuffixText(Generic[F]):
+    """One request's text as an automaton, the earlier texts it may look into, what was found."""
+
+    def __init__(self, texts: tuple[RememberedText, ...], depth: int, least: float) -> None:
         self.text: list[int] = []
         self._automaton = SuffixAutomaton(depth)
-        self._texts = texts
-        self._factor, self._least = factor, least
-        self._found: tuple[int, list[tuple[int, float]]] = (0, [])  # of this text, for so many
+        self._texts, self._least = texts, least
+        self._found: tuple[int, list[F]] = (0, [])  # of this text, for so many
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_found": (0, [])}  # a function of the text, whoever asked before
@@ -52,6 +51,16 @@ class SuffixReader:
         self.text.extend(tokens)
         self._automaton.extend(tokens)
         self._found = (0, [])
+
+
+class SuffixReader(SuffixText[tuple[int, float]]):
+    """The one continuation that is likeliest."""
+
+    def __init__(
+        self, texts: tuple[RememberedText, ...], depth: int, factor: float, least: float
+    ) -> None:
+        super().__init__(texts, depth, least)
+        self._factor = factor
 
     def guess(self, count: int) -> list[int]:
         return [token for token, _ in self._steps(count)]

@@ -29,12 +29,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any
 
 from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook
 from forerun.drafters.lookup import RememberingDrafter, after_match, probability, whole
-from forerun.drafters.suffix_automaton import SuffixAutomaton
-from forerun.drafters.text_memory import DEPTH, RememberedText, longest_match
+from forerun.drafters.suffix import SuffixText
+from forerun.drafters.text_memory import DEPTH, longest_match
 from forerun.numerics.token_tree import ROOT, Drawn, Proposal, TokenTree
 
 Node = tuple[int, int, float]
@@ -65,22 +64,8 @@ Coming = tuple[float, int, int, Branch]
 """A child that could be next: −its score, the order it came in, its token, where it hangs."""
 
 
-class SuffixTreeReader:
-    """One request's text as an automaton, and the earlier texts it may look into."""
-
-    def __init__(self, texts: tuple[RememberedText, ...], depth: int, least: float) -> None:
-        self.text: list[int] = []
-        self._automaton = SuffixAutomaton(depth)
-        self._texts, self._least = texts, least
-        self._found: tuple[int, list[Node]] = (0, [])  # of this text, for so many
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_found": (0, [])}  # a function of the text, whoever asked before
-
-    def read(self, tokens: Sequence[int]) -> None:
-        self.text.extend(tokens)
-        self._automaton.extend(tokens)
-        self._found = (0, [])
+class SuffixTreeReader(SuffixText[Node]):
+    """All continuations that are likely enough."""
 
     def nodes(self, count: int) -> list[Node]:
         """At most `count` of them, parents first; fewer are the first of more."""
