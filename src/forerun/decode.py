@@ -143,19 +143,10 @@ def _request(g: Generation, plan: Plan) -> DraftRequest:
 def commit(g: Generation, proposal: Proposal, verdict: Verdict) -> list[Kind]:
     """Append the accepted tokens and the next one, up to the first that ends the text."""
     accepted = [int(proposal.tree.tokens[node]) for node in verdict.path]
-    end_ids = g.params.end_ids
     kinds: list[Kind] = []
     for token in [*accepted, verdict.token]:
         kinds.append("accepted" if len(kinds) < len(accepted) else verdict.kind)
-        g.ids.append(token)
-        if g.grammar is not None:
-            g.grammar.push(token)
-        may_stop = len(g.ids) - g.prompt_length >= g.params.min_tokens
-        stopped = g.follower is not None and g.follower.push(token, may_stop=may_stop)
-        if stopped or token in end_ids:
-            g.finish_reason = "stop"
-        elif len(g.ids) >= g.limit:
-            g.finish_reason = "length"
+        g.push(token)
         if g.finish_reason is not None:
             break
     return kinds

@@ -82,5 +82,17 @@ class Generation:
         """Whether no row of the prompt is wanted any more; until then it must be really read."""
         return self.prompt_logprobs is None or len(self.prompt_found) == self.prompt_length - 1
 
+    def push(self, token: int) -> None:
+        """Append a token of the output; `finish_reason` says so where it ends the text."""
+        self.ids.append(token)
+        if self.grammar is not None:
+            self.grammar.push(token)
+        may_stop = len(self.ids) - self.prompt_length >= self.params.min_tokens
+        stopped = self.follower is not None and self.follower.push(token, may_stop=may_stop)
+        if stopped or token in self.params.end_ids:
+            self.finish_reason = "stop"
+        elif len(self.ids) >= self.limit:
+            self.finish_reason = "length"
+
     def fail(self, error: ForerunError) -> None:
         self.finish_reason, self.error = "error", error

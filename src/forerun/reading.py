@@ -24,8 +24,10 @@ ROWS = 64  # of one prompt whose logprobs are asked for: each is a row of V logi
 
 
 def unread(g: Generation, target: Model) -> int:
-    """How many ids are to be read before the next round; 0 for a request that has ended."""
-    return 0 if g.finish_reason is not None else len(g.ids) - 1 - target.length(g.slot)
+    """How many ids are to be read before the next round; 0 for a request that has ended. One whose
+    output was ended by another engine may still want its prompt's logprobs."""
+    ended = g.finish_reason is not None and (g.error is not None or g.prompt_scored)
+    return 0 if ended else len(g.ids) - 1 - target.length(g.slot)
 
 
 def read_prompt(g: Generation, target: Model) -> None:

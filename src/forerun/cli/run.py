@@ -252,7 +252,8 @@ class _Plan:
             )
             return FAILED if self.broke is not None else INTERRUPTED
         if self.output.failed:
-            self.screen.note(f"of all records in {self.output.name}, {failed} are errors")
+            are = "is an error" if failed == 1 else "are errors"
+            self.screen.note(f"of all records in {self.output.name}, {failed} {are}")
         return FAILED if failed else 0
 
 

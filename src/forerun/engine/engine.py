@@ -221,13 +221,18 @@ class Engine:
             raise OptionError("submit_batch takes a list of prompts; for one prompt use submit")
         if not is_whole(n) or n < 1:
             raise OptionError(f"n must be a whole number of at least 1, not {n!r}")
+        if n > 1 and options.get("resume") is not None:
+            raise OptionError(f"resume goes on with one choice: n must be 1, not {n}")
         end = self._intake.end(deadline)
         self._intake.check(len(prompts) * n)
         queued: list[tuple[Request, SharedPrompt | None]] = []
         for prompt in prompts:
             first = self._request(len(queued), prompt, options, tenant=tenant)
             shared = SharedPrompt(n) if n > 1 else None
-            queued += [(replace(first, index=first.index + i, choice=i), shared) for i in range(n)]
+            queued += [
+                (replace(first, index=first.index + i, choice=first.choice + i), shared)
+                for i in range(n)
+            ]
         return self._intake.submit(queued, listener, end)
 
     def costs(self) -> Costs:

@@ -60,6 +60,7 @@ class Job:
         self.done: Completion | None = None
         self._trace: list[Round] = []
         self._kinds: list[Kind] = []  # by token
+        self._sent = 0  # tokens of the output that another engine has sent
         self._shown = 0  # characters in pieces
         self._token = 0  # the token whose text comes next
 
@@ -67,6 +68,13 @@ class Job:
     def length(self) -> int:
         """Tokens of prompt and output so far."""
         return len(self.request.prompt) if self.generation is None else len(self.generation.ids)
+
+    def begin(self, g: Generation) -> None:
+        """Its state before the first round; what another engine has sent is not sent again."""
+        self.generation = g
+        self._sent = self._token = len(g.output)
+        if isinstance(g.follower, TextFollower):
+            self._shown = g.follower.showable()
 
     def deliver(self, record: Round, at: float) -> None:
         """What a round brought, at this time of the scheduler's clock."""
@@ -112,7 +120,8 @@ class Job:
         while self._shown < upto:
             end = min(follower.ends[self._token], upto)
             if self._shown < end:
-                parts.append((follower.text[self._shown : end], self._kinds[self._token]))
+                kind = self._kinds[self._token - self._sent]
+                parts.append((follower.text[self._shown : end], kind))
                 self._shown = end
             if end < upto:
                 self._token += 1

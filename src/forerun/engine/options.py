@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from forerun.engine.resume import Resume
 from forerun.sampling import SamplingOptions
 from forerun.text.grammar import Grammar
 
@@ -21,6 +22,8 @@ class EngineOptions(SamplingOptions, total=False):
     trace_heads  the likeliest tokens of the laws in its trace; the engine's where it does not say
     prompt_logprobs  the same for the prompt's tokens, of which the first has none; with
                 max_tokens=0 that is all
+    resume      an output that another engine began: what comes goes on behind it. Pieces and the
+                trace are of what comes, text and tokens of the whole
     """
 
     verifier: str
@@ -31,3 +34,4 @@ class EngineOptions(SamplingOptions, total=False):
     prompt_logprobs: int | None
     trace_heads: bool
     grammar: Grammar | None
+    resume: Resume | None

@@ -23,6 +23,7 @@ from forerun.engine.choices import (
     steady,
 )
 from forerun.engine.prompt import Prompt, has_text, is_chat, prompt_ids
+from forerun.engine.resume import START, Resume, check_resume, checked_resume
 from forerun.engine.stops import TextFollower
 from forerun.errors import CapabilityError, OptionError
 from forerun.generation import Generation
@@ -54,6 +55,7 @@ class Request:
     prompt_logprobs: int | None = None
     trace_heads: bool = False
     grammar: CompiledGrammar | None = None
+    resume: Resume = START  # what another engine has written of it
     continuing: bool  # the text goes on from the prompt's; an answer in a chat stands alone
 
 
@@ -117,7 +119,7 @@ def make_request(
     """Check a request against model and drafter; nothing is allocated yet.
 
     `options` are sampling keywords, with `verifier`, `num_draft` and `drafter` where they are not
-    the default, `prediction`, `logprobs`, `prompt_logprobs`, `trace_heads` and `grammar`.
+    the default, `prediction`, `logprobs`, `prompt_logprobs`, `trace_heads`, `grammar` and `resume`.
     """
     sampling = dict(options)
     verifier = sampling.pop("verifier", verifier)
@@ -126,6 +128,7 @@ def make_request(
     drafters = per_request(drafter)
     asked = sampling.pop("drafter", AUTO)
     grammar = sampling.pop("grammar", None)
+    resume = checked_resume(sampling.pop("resume", None))
     names = choose_drafters(asked, drafters, predicted=bool(prediction), forced=grammar is not None)
     guessers = {name: drafters.parts[name] for name in names}
     if names and not target.abilities.rollback:
@@ -144,13 +147,16 @@ def make_request(
     chosen = choose_verifier(verifier, params, guessers)
     if prediction and names:
         check_prediction(chosen, params)
+    check_resume(resume, target, chosen, params, logprobs)
     if gamma is None and steady(chosen, params):
         gamma = STEADY
     return Request(
         index=index,
         prompt=ids,
         params=params,
-        seed=fresh_seed() if params.seed is None else params.seed,
+        seed=next(seed for seed in (params.seed, resume.seed, fresh_seed()) if seed is not None),
+        choice=resume.choice,
+        resume=resume,
         tenant=tenant,
         verifier=chosen.name if verifier == AUTO else verifier,
         num_draft=gamma if names else 0,
@@ -174,9 +180,9 @@ def new_generation(
 
     `pace`, the engine's, is needed where γ is chosen by it: `num_draft` None.
     """
-    params, prompt = request.params, request.prompt
+    params, prompt, resume = request.params, request.prompt, request.resume
     tokenizer = target.tokenizer
-    return Generation(
+    g = Generation(
         request=request.index,
         slot=NO_SLOT,
         ids=list(prompt),
@@ -184,7 +190,7 @@ def new_generation(
         limit=limit(target, request),
         params=params,
         verifier=find_verifier(request.verifier),
-        draws=KeyedDraws(request.seed, request.choice) if draws is None else draws,
+        draws=KeyedDraws(request.seed, request.choice, resume.epoch) if draws is None else draws,
         control=choose_control(request.num_draft, pace),
         follower=None
         if tokenizer is None
@@ -197,9 +203,16 @@ def new_generation(
         if request.grammar is None
         else request.grammar.start(target.vocab_size, params.end_ids),
         logprobs=request.logprobs,
+        found=list(resume.logprobs or ()),
         prompt_logprobs=request.prompt_logprobs,
         heads=request.trace_heads,
+        round=len(resume.output),  # so many rounds at most were taken for them
     )
+    for token in resume.output:
+        if g.finish_reason is not None:
+            raise OptionError("resume: its output goes on behind a stop string")
+        g.push(int(token))
+    return g
 
 
 def limit(target: Model, request: Request) -> int:

@@ -186,7 +186,7 @@ class Scheduler:
         if g is None:
             pace = self._costed() if job.request.num_draft is None else None
             g = new_generation(self._target, job.request, job.draws, pace)
-            job.generation = g
+            job.begin(g)
         g.slot = self._target.open()
         known = 0
         if self._prefixes is not None and g.prompt_scored:
@@ -198,7 +198,7 @@ class Scheduler:
         if job.admitted is None:
             job.admitted = self.clock()
         if job.cached_tokens is None:  # later it may know what it read itself
-            job.cached_tokens = known
+            job.cached_tokens = min(known, g.prompt_length)
 
     # ------------------------------------------------------------------ reading
 
