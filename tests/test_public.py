@@ -41,7 +41,7 @@ def test_no_unknown_attributes():
 
 def test_signatures():
     assert signature(forerun.load) == (
-        "(model, drafter=None, *, draft_model=None, verifier='auto', num_draft='auto', "
+        "(model, drafter=None, *, draft_model=None, head=None, verifier='auto', num_draft='auto', "
         "max_batch=8, trace_heads=False, backend='auto', dtype='float32', device='cpu', "
         "threads=None, context=None, max_memory=None, prefix_memory=0, share_prefixes=False, "
         "max_waiting=None, cache=None, progress=None)"
@@ -135,7 +135,7 @@ def test_version():
 
 def test_import_needs_no_torch():
     """The base install has none, and starting is quick."""
-    heavy = ["torch", "transformers", "safetensors", "gguf", "typer", "rich", "scipy"]
+    heavy = ["torch", "transformers", "gguf", "typer", "rich", "scipy"]
     script = f"import sys, forerun; print(*[m for m in {heavy} if m in sys.modules])"
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=True

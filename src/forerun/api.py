@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import fitting, names, with_model
+from forerun.drafters import fitting, names, with_head, with_model
 from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
 from forerun.errors import OptionError
 from forerun.models.base import Model
+from forerun.models.heads.checkpoint import read_head
+from forerun.models.heads.model import HeadModel
 from forerun.models.load import load_model
 
 
@@ -21,6 +23,7 @@ def load(
     drafter: Drafter | str | None = None,
     *,
     draft_model: Model | str | Path | None = None,
+    head: str | Path | None = None,
     verifier: str = AUTO,
     num_draft: int | Literal["auto"] = AUTO,
     max_batch: int = 8,
@@ -46,6 +49,9 @@ def load(
                  "string-match"
     draft_model  a smaller model; alone it means drafter="model" where both number their tokens
                  alike, else "intersection"
+    head         the folder of a trained head (`forerun train`, or any of the speculators library's
+                 EAGLE-3 form): for "head", "head-tree", "head-sampled-tree",
+                 "head-greedy-plus-one-tree"; alone it means drafter="suffix+head"
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
@@ -71,13 +77,25 @@ def load(
         raise OptionError(f"drafter {drafter!r} needs draft_model: a name, a path or a Model")
     if draft_model is not None and drafter is not None and not with_model(wanted):
         raise OptionError(f"draft_model goes with drafter 'model', not with {drafter!r}")
+    if with_head(wanted) and head is None:
+        raise OptionError(f"drafter {drafter!r} needs head: the folder of a trained one")
+    if head is not None and drafter is not None and not with_head(wanted):
+        raise OptionError(f"head goes with drafter 'head', not with {drafter!r}")
+    if head is not None and draft_model is not None and drafter is None:
+        raise OptionError("head and draft_model need a drafter, such as 'model+head'")
     target = model if isinstance(model, Model) else load_model(model, **settings)
+    options: dict[str, Any] = {}
+    if head is not None:
+        options["head"] = HeadModel(read_head(head), target, threads=threads)
+        drafter = "suffix+head" if drafter is None else drafter
     if draft_model is not None:
         small = (
             draft_model if isinstance(draft_model, Model) else load_model(draft_model, **settings)
         )
         named = fitting(target, small) if drafter is None else drafter
-        drafter = find_drafter(named, model=small, prefix_memory=prefix_memory)
+        drafter = find_drafter(named, model=small, prefix_memory=prefix_memory, **options)
+    elif head is not None:
+        drafter = find_drafter(drafter, **options)
     return Engine(
         target,
         drafter,

@@ -23,8 +23,15 @@ import forerun.verifiers.rejection
 from certify.tables import COSTS, LONG, PROMPT, Remembering, draft_model, table, target
 from forerun import Engine
 from forerun.certify import exact_law, plain_law, total_variation
+from forerun.certify.suite import head
 from forerun.cli.chat import turn_seed
-from forerun.drafters import HybridDrafter, ModelDrafter, NgramDrafter, PredictionDrafter
+from forerun.drafters import (
+    HeadDrafter,
+    HybridDrafter,
+    ModelDrafter,
+    NgramDrafter,
+    PredictionDrafter,
+)
 from forerun.errors import CacheError, KeyReuseError
 from forerun.generation import Generation
 from forerun.models.tabular import TabularModel
@@ -110,6 +117,35 @@ def test_q_other_than_the_law_sampled_from(report, options, verifier):
     honest = Misreporting(lambda drafter, request, proposal, i: proposal.q[i], **options)
     assert distance(verifier=verifier, drafter=honest) < EXACT
     assert distance(verifier=verifier, drafter=Misreporting(report, **options)) > FAR
+
+
+class MisreportingHead(HeadDrafter):
+    """Its q has the right masses, at draft ids or at the target's."""
+
+    def __init__(self, mapped):
+        super().__init__(head(3))
+        self.mapped = mapped
+
+    def propose(self, requests):
+        found = super().propose(requests)
+        return found if self.mapped else [self._unmapped(proposal) for proposal in found]
+
+    def _unmapped(self, proposal):
+        """As if d2t had been forgotten in q, but not in the tokens."""
+        q = []
+        for token, drawn_from in zip(proposal.tree.tokens, proposal.q):
+            own = np.full(3, 1e-9)
+            own[: len(self.model.ids)] += drawn_from[self.model.ids]
+            own[token] += 1e-3
+            q.append(own / own.sum())
+        return dataclasses.replace(proposal, q=tuple(q))
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_a_head_whose_q_is_of_other_ids(verifier):
+    assert (head(3).ids != np.arange(2)).any()
+    assert distance(verifier=verifier, drafter=MisreportingHead(True)) < EXACT
+    assert distance(verifier=verifier, drafter=MisreportingHead(False)) > FAR
 
 
 # ------------------------------------------------------------------ verifiers with a wrong rule

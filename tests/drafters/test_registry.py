@@ -35,6 +35,7 @@ def test_names() -> None:
     assert list(DRAFTERS) == [
         "none", "model", "intersection", "string-match", "ngram", "suffix", "prediction",
         "suffix-tree", "tree", "sampled-tree", "greedy-plus-one-tree",
+        "head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree",
     ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)
     assert isinstance(drafter("suffix", memory_bytes=1000), SuffixDrafter)

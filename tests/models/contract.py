@@ -573,22 +573,26 @@ def features_are_of_each_token_and_its_path(make: Make, tolerance: float) -> Non
         one, other = filled(model), filled(model, PROMPT[:3])
         close(model.features(one), features_alone(model, PROMPT), tolerance)
         model.extend([Step(slot=other, tokens=(4, 1)), Step(slot=one, rows=0, **TREE)])
-        close(model.features(other), features_alone(model, (*PROMPT[:3], 4, 1))[3:], tolerance)
-        assert model.features(one).shape == (len(TREE["tokens"]), width)
+        close(model.features(other), features_alone(model, (*PROMPT[:3], 4, 1)), tolerance)
+        assert model.features(one).shape == (len(PROMPT) + len(TREE["tokens"]), width)
         for path in PATHS:
             tokens = tuple(TREE["tokens"][i] for i in path)
             expected = features_alone(model, (*PROMPT, *tokens))[-1]
-            close(model.features(one)[path[-1]], expected, tolerance)
+            close(model.features(one, len(PROMPT))[path[-1]], expected, tolerance)
         path = PATHS[-1]
         tokens = tuple(TREE["tokens"][i] for i in path)
         model.keep(one, len(PROMPT) + len(path), path)
-        close(
-            model.features(one), features_alone(model, (*PROMPT, *tokens))[-len(path) :], tolerance
-        )
+        whole = features_alone(model, (*PROMPT, *tokens))
+        close(model.features(one), whole, tolerance)
+        close(model.features(one, 3), whole[3:], tolerance)
         model.keep(one, len(PROMPT) + 1)
-        close(model.features(one), features_alone(model, (*PROMPT, tokens[0]))[-1:], tolerance)
+        close(model.features(one), whole[: len(PROMPT) + 1], tolerance)
+        model.extend([Step(slot=one, tokens=(2,)), Step(slot=other, tokens=(3, 3))])
+        again = features_alone(model, (*PROMPT, tokens[0], 2))
+        close(model.features(one), again, tolerance)
         model.keep(one, 2)
-        assert model.features(one).shape == (0, width)
+        close(model.features(one), again[:2], tolerance)
+        assert model.features(one, 2).shape == model.features(one, 9).shape == (0, width)
         model.close(one)
         model.close(other)
 
@@ -609,20 +613,57 @@ def a_feature_depends_on_tokens_and_layers(make: Make, tolerance: float) -> None
     assert np.abs(changed[-1] - found[1,][-1]).max() > 100 * tolerance
 
 
-def restored_slots_have_no_features(make: Make, tolerance: float) -> None:
+def features_are_saved_and_restored(make: Make, tolerance: float) -> None:
     model: Any = make()
     if not model.abilities.features:
         return
-    with tapped(model, (1,)):
+    with tapped(model, (1,)) as width:
         slot = filled(model)
-        pages = model.save(slot, 0, 4)
+        parts = [model.save(slot, 0, 4), model.save(slot, 4, 6)]
+        assert parts[0].nbytes >= 4 * 4 * width
         again = model.open()
-        model.restore(again, pages, 4)
-        assert len(model.features(again)) == 0
-        model.extend([Step(slot=again, tokens=PROMPT[4:])])
-        close(model.features(again), model.features(slot)[4:], tolerance)
+        model.restore(again, parts[0], 4)
+        model.restore(again, parts[1], 1)
+        np.testing.assert_array_equal(model.features(again), model.features(slot)[:5])
+        model.extend([Step(slot=again, tokens=PROMPT[5:])])
+        close(model.features(again), model.features(slot), tolerance)
         model.close(slot)
         model.close(again)
+
+
+def features_begin_where_the_model_was_tapped(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.features:
+        return
+    slot = filled(model, PROMPT[:4])
+    pages = model.save(slot, 0, 4)
+    with tapped(model, (1,)) as width:
+        assert model.features(slot).shape == (0, width)
+        model.extend([Step(slot=slot, tokens=PROMPT[4:])])
+        close(model.features(slot), features_alone(model, PROMPT)[4:], tolerance)
+        close(model.features(slot, 5), features_alone(model, PROMPT)[5:], tolerance)
+        mixed = model.open()
+        model.restore(mixed, pages, 3)
+        assert model.features(mixed).shape == (0, width)
+        model.extend([Step(slot=mixed, tokens=PROMPT[3:])])
+        close(model.features(mixed), features_alone(model, PROMPT)[3:], tolerance)
+        model.keep(mixed, 1)
+        model.extend([Step(slot=mixed, tokens=PROMPT[1:])])
+        close(model.features(mixed), features_alone(model, PROMPT)[1:], tolerance)
+        model.close(mixed)
+    model.close(slot)
+
+
+def a_tapped_model_says_what_it_is(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.features:
+        return
+    table = model.embeddings()
+    assert len(table.shape) == 2
+    assert table.shape[0] >= model.vocab_size
+    assert model.fingerprint == make().fingerprint
+    with tapped(model, (model.layers,)) as width:
+        assert width == table.shape[1]
 
 
 def taps_that_cannot_be(make: Make, tolerance: float) -> None:
@@ -668,7 +709,9 @@ CONTRACT = [
     restoring_is_bounded_like_reading,
     features_are_of_each_token_and_its_path,
     a_feature_depends_on_tokens_and_layers,
-    restored_slots_have_no_features,
+    features_are_saved_and_restored,
+    features_begin_where_the_model_was_tapped,
+    a_tapped_model_says_what_it_is,
     taps_that_cannot_be,
 ]
 

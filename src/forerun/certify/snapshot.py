@@ -21,6 +21,9 @@ from typing import Any
 from forerun.drafters.translate import Translator
 from forerun.engine.request import Request
 from forerun.errors import CapabilityError
+from forerun.models.heads.checkpoint import Head
+from forerun.models.heads.graph import HeadFile
+from forerun.models.native.reference import Weights
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
 from forerun.text.grammar import CompiledGrammar
@@ -37,6 +40,9 @@ _SHARED = (
     CompiledGrammar,
     Tokenizer,
     Translator,
+    Head,
+    HeadFile,
+    Weights,
 )
 """Code, and frozen values that may hold code; an object that can be called may have a state."""
 

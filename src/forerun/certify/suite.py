@@ -19,10 +19,15 @@ from typing import Any, Literal
 import numpy as np
 
 from forerun.certify.enumerate import exact_law, plain_law, total_variation
+from forerun.certify.tiny_head import tiny_head
 from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import (
     Drafter,
     GreedyPlusOneTreeDrafter,
+    HeadDrafter,
+    HeadGreedyPlusOneTreeDrafter,
+    HeadSampledTreeDrafter,
+    HeadTreeDrafter,
     HybridDrafter,
     IntersectionDrafter,
     LikeliestTreeDrafter,
@@ -37,7 +42,9 @@ from forerun.drafters import (
 from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
 from forerun.errors import UnknownNameError
-from forerun.models.tabular import TabularModel
+from forerun.models.heads.config import HeadConfig
+from forerun.models.heads.model import HeadModel
+from forerun.models.tabular import HIDDEN, TabularModel
 from forerun.pace import Costs
 from forerun.verifiers import VERIFIERS, verifier
 
@@ -53,7 +60,7 @@ CHAIN_VERIFIERS = ("rejection", "block", "coupled")
 
 COSTS = Costs(
     target=tuple(1 + 0.1 * i for i in range(16)),
-    draft={"model": (0.05,), "intersection": (0.05,), "string-match": (0.05,)},
+    draft=dict.fromkeys(("model", "intersection", "string-match", "head"), (0.05,)),
     fixed=True,
 )
 """What decides γ where that is "auto": so that it rises and falls with what was accepted."""
@@ -229,6 +236,15 @@ def target(vocabulary: int, *, eos: int | None = None, context: int | None = Non
     )  # fmt: skip
 
 
+def head(vocabulary: int) -> HeadModel:
+    """Of three tokens it drafts two only."""
+    config = HeadConfig(
+        hidden=HIDDEN, heads=1, kv_heads=1, head_width=HIDDEN, feed_forward=HIDDEN, taps=(1, 2),
+        vocabulary=vocabulary, draft_vocabulary=min(vocabulary, 2), context=64,
+    )  # fmt: skip
+    return HeadModel(tiny_head(config), target(vocabulary), kernels="numpy", exact=True)
+
+
 def _predicted(vocabulary: int) -> list[int]:
     return [int(x) for x in np.random.default_rng(5).integers(vocabulary, size=8)]
 
@@ -261,6 +277,14 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     },
     "greedy-plus-one-tree": {
         "": lambda vocabulary: GreedyPlusOneTreeDrafter(draft_model(vocabulary), shape=TWIG)
+    },
+    "head": {"": lambda vocabulary: HeadDrafter(head(vocabulary))},
+    "head-tree": {"": lambda vocabulary: HeadTreeDrafter(head(vocabulary))},
+    "head-sampled-tree": {
+        "": lambda vocabulary: HeadSampledTreeDrafter(head(vocabulary), shape=TWIG)
+    },
+    "head-greedy-plus-one-tree": {
+        "": lambda vocabulary: HeadGreedyPlusOneTreeDrafter(head(vocabulary), shape=TWIG)
     },
 }
 """By name, as on the command line: drafters for a vocabulary of that size."""

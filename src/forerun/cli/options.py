@@ -24,7 +24,7 @@ from forerun.cli.values import (
     whole,
     whole_or_auto,
 )
-from forerun.drafters import names, with_model
+from forerun.drafters import names, with_head, with_model
 from forerun.engine.choices import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.cores import usable_cores
@@ -85,13 +85,18 @@ class Settings:
         help="Who guesses ahead: none, model, ngram, suffix or prediction; or several joined by +, "
         "such as suffix+model, of which each round uses the one that promises most; or trees, "
         "suffix-tree, and a draft model's: tree, sampled-tree, greedy-plus-one-tree; or a draft "
-        "model with other tokens: intersection, string-match. \\[default: suffix; with "
-        "--draft-model model, or intersection where its tokens are others; prediction with "
-        "--prediction-file]",
+        "model with other tokens: intersection, string-match; or a trained head: head, head-tree, "
+        "head-sampled-tree, head-greedy-plus-one-tree. \\[default: suffix; with --draft-model "
+        "model, or intersection where its tokens are others; with --head suffix+head; with "
+        "--prediction-file prediction]",
     )] = None
     draft_model: Annotated[str | None, _option(
         DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model, best of "
         "the same family.",
+    )] = None
+    head: Annotated[Path | None, _option(
+        DRAFTING, "--head", metavar="FOLDER", help="A head trained on the model, as forerun train "
+        "writes it, or of the speculators library's EAGLE-3 form.",
     )] = None
     prediction_file: Annotated[Path | None, _option(
         DRAFTING, "--prediction-file", metavar="FILE", help="A text that the answer will resemble, "
@@ -196,6 +201,7 @@ class Settings:
         drafters = names(self.drafter_name)
         for option, value, goes_with, there in (
             ("--draft-model", self.draft_model, "model", bool(with_model(drafters))),
+            ("--head", self.head, "head", bool(with_head(drafters))),
             ("--prediction-file", self.prediction_file, "prediction", "prediction" in drafters),
         ):
             if value is not None and not there:
@@ -213,7 +219,9 @@ class Settings:
         if self.drafter is not None:
             return self.drafter
         if self.draft_model is not None:
-            return "model"
+            return "model" if self.head is None else "model+head"
+        if self.head is not None:
+            return "suffix+head"
         return "suffix" if self.prediction_file is None else "prediction"
 
     @property

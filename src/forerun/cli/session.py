@@ -14,13 +14,15 @@ from forerun.cli.report import drafting, summary
 from forerun.cli.screen import Screen
 from forerun.cli.trace_file import TraceFile
 from forerun.drafters import drafter as find_drafter
-from forerun.drafters import fitting, names, with_model
+from forerun.drafters import fitting, names, with_head, with_model
 from forerun.drafters.base import Drafter
 from forerun.engine import Completion, Engine
 from forerun.engine.choices import AUTO
 from forerun.engine.prompt import Prompt
 from forerun.errors import ForerunError, KeyReuseError, LawError, OptionError
 from forerun.models.base import Model
+from forerun.models.heads.checkpoint import read_head
+from forerun.models.heads.model import HeadModel
 from forerun.models.load import load_model
 from forerun.sampling import SamplingOptions
 
@@ -140,9 +142,12 @@ class Session:
             assert self.settings.draft_model is not None
             options["model"] = self._load(self.settings.draft_model)
             options["prefix_memory"] = prefix_memory
-            if self.settings.drafter is None:
+            if self.settings.drafter is None and self.settings.head is None:
                 name = fitting(self.target, options["model"])
                 log.info("drafter %s", name)
+        if with_head(wanted):
+            assert self.settings.head is not None
+            options["head"] = HeadModel(read_head(self.settings.head), self.target)
         if "prediction" in wanted:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")

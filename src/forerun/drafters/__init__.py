@@ -7,6 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, Outlook
+from forerun.drafters.head import (
+    HeadDrafter,
+    HeadGreedyPlusOneTreeDrafter,
+    HeadSampledTreeDrafter,
+    HeadTreeDrafter,
+)
 from forerun.drafters.hybrid import HybridDrafter
 from forerun.drafters.intersection import IntersectionDrafter
 from forerun.drafters.model import ModelDrafter
@@ -36,6 +42,10 @@ DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "tree": LikeliestTreeDrafter,
     "sampled-tree": SampledTreeDrafter,
     "greedy-plus-one-tree": GreedyPlusOneTreeDrafter,
+    "head": HeadDrafter,
+    "head-tree": HeadTreeDrafter,
+    "head-sampled-tree": HeadSampledTreeDrafter,
+    "head-greedy-plus-one-tree": HeadGreedyPlusOneTreeDrafter,
 }
 
 NEEDS = {
@@ -47,6 +57,10 @@ NEEDS = {
     "greedy-plus-one-tree": (
         "model",
         "a draft model: GreedyPlusOneTreeDrafter(model), or --draft-model",
+    ),
+    **dict.fromkeys(
+        ("head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"),
+        ("head", "a trained head: HeadDrafter(HeadModel(read_head(folder), target)), or --head"),
     ),
     "prediction": ("tokens", "the predicted text: PredictionDrafter(tokens)"),
 }
@@ -103,6 +117,11 @@ def with_model(found: Sequence[str]) -> list[str]:
     return [name for name in found if NEEDS.get(name, ("",))[0] == "model"]
 
 
+def with_head(found: Sequence[str]) -> list[str]:
+    """Those of the names that need a trained head."""
+    return [name for name in found if NEEDS.get(name, ("",))[0] == "head"]
+
+
 def fitting(target: Model, model: Model) -> str:
     """The drafter of a draft model that comes without one's name: "model" where the two number
     their tokens alike, else "intersection". It is for `check` to say whether that will do."""
@@ -134,6 +153,10 @@ __all__ = [
     "Drafter",
     "DrafterTraits",
     "GreedyPlusOneTreeDrafter",
+    "HeadDrafter",
+    "HeadGreedyPlusOneTreeDrafter",
+    "HeadSampledTreeDrafter",
+    "HeadTreeDrafter",
     "HybridDrafter",
     "IntersectionDrafter",
     "LikeliestTreeDrafter",

@@ -28,7 +28,7 @@ from array_api_compat import array_namespace, device
 from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, refuse_twice
 from forerun.errors import CacheError, CapabilityError, OptionError, VocabularyError
 from forerun.models.base import Model, Step
-from forerun.models.prefix_cache import PrefixCache
+from forerun.models.prefix_cache import PrefixCache, shared
 from forerun.numerics.distribution import History, law
 from forerun.numerics.token_tree import NOTHING, Drawn, Proposal, TokenTree
 from forerun.sampling import SamplingParams
@@ -66,9 +66,10 @@ class Chain:
     tokens: list[int] = field(default_factory=list)
     q: list[Any] = field(default_factory=list)
 
-    def step(self, tokens: Sequence[int], rows: int = 1) -> Step:
+    @property
+    def slot(self) -> int:
         assert self.state.slot is not None
-        return Step(slot=self.state.slot, tokens=tuple(tokens), rows=rows)
+        return self.state.slot
 
 
 class ModelDrafter:
@@ -154,7 +155,7 @@ class ModelDrafter:
         rows = self._catch_up([chain for chain in chains if chain is not None])
         while rows:
             going = [chain for chain, logits in rows if self._draft(chain, logits)]
-            rows = self._pass([(chain, chain.step(chain.tokens[-1:])) for chain in going])
+            rows = self._pass([(chain, self._drafted(chain)) for chain in going])
             for chain, _ in rows:
                 chain.state.ahead.append(chain.tokens[-1])
         return [NOTHING if chain is None else self._proposal(chain) for chain in chains]
@@ -170,7 +171,7 @@ class ModelDrafter:
         if state.slot is None:
             return
         if self._prefixes is not None:
-            self.model.keep(state.slot, state.cached)
+            self._cut(state)
             self._prefixes.store(state.tenant, state.text, state.slot)
         self.model.close(state.slot)
 
@@ -189,7 +190,7 @@ class ModelDrafter:
             self._restore(state, state.slot, ids)
         if state.ahead or state.cached >= len(ids):  # proposed before and not observed
             self._agree(state, ids[state.cached :], len(ids) - 1)
-        if max(ids[state.cached :]) >= self.model.vocab_size:
+        if max(ids[state.cached :]) >= self._readable:
             return None
         params = request.params.replace(**self._sampling) if self._sampling else request.params
         return Chain(request=request, params=params, state=state, most=most)
@@ -205,22 +206,46 @@ class ModelDrafter:
         """Drop cached drafts that are not the `text` after `cached`, and all beyond `most`."""
         if state.slot is None:
             return
-        same = 0
-        while same < min(len(state.ahead), len(text)) and state.ahead[same] == text[same]:
-            same += 1
-        state.cached = min(state.cached + same, most)
+        state.cached = min(state.cached + shared(state.ahead, text), most)
         state.ahead.clear()
+        self._cut(state)
+
+    # ------------------------------------------------------- what the model reads, and how
+
+    @property
+    def _readable(self) -> int:
+        """Ids below this can be read."""
+        return self.model.vocab_size
+
+    def _cut(self, state: DraftSlot) -> None:
+        """Of the text's cached tokens the model's slot holds all, and nothing else."""
+        assert state.slot is not None
         self.model.keep(state.slot, state.cached)
+
+    def _text(self, chain: Chain, count: int, rows: int) -> Step:
+        """The next `count` tokens of the text."""
+        start = chain.state.cached
+        return Step(
+            slot=chain.slot, tokens=tuple(chain.request.ids[start : start + count]), rows=rows
+        )
+
+    def _drafted(self, chain: Chain) -> Step:
+        """The last drafted token."""
+        return Step(slot=chain.slot, tokens=tuple(chain.tokens[-1:]), rows=1)
+
+    def _fitted(self, logits: Any) -> Any:
+        """Logits [V] of the target's ids."""
+        return fitted(logits, self._vocab_size)
 
     def _catch_up(self, chains: Sequence[Chain]) -> list[tuple[Chain, Any]]:
         """Feed every slot the text it lacks, in chunks; the logits after its last token."""
         while behind := [c for c in chains if len(c.request.ids) - c.state.cached > CHUNK]:
-            steps = [(c, c.step(_lacking(c)[:CHUNK], rows=0)) for c in behind]
+            steps = [(c, self._text(c, CHUNK, rows=0)) for c in behind]
             fed = [chain for chain, _ in self._pass(steps)]
             for chain in fed:
                 chain.state.cached += CHUNK
             chains = [c for c in chains if c in fed or c not in behind]
-        rows = self._pass([(chain, chain.step(_lacking(chain))) for chain in chains])
+        rows = self._pass([(c, self._text(c, CHUNK, rows=1)) for c in chains])
         for chain, _ in rows:
             chain.state.cached = len(chain.request.ids)
         return rows
@@ -247,13 +272,13 @@ class ModelDrafter:
         try:
             history = History(request.ids, request.prompt_length, path)
             allowed = None if request.allowed is None else request.allowed(path)
-            q = law(fitted(logits[0], self._vocab_size), chain.params, history, allowed)
+            q = law(self._fitted(logits[0]), chain.params, history, allowed)
         except Exception:  # NaN, an empty support, or anything a user's processor may raise
             return False
         token = int(request.sample(q, len(path), path))
         chain.tokens.append(token)
         chain.q.append(q)
-        ended = token in request.params.end_ids or token >= self.model.vocab_size
+        ended = token in request.params.end_ids or token >= self._readable
         return len(chain.tokens) < chain.most and not ended
 
     def _proposal(self, chain: Chain) -> Proposal:
@@ -268,7 +293,3 @@ def fitted(logits: Any, vocab_size: int) -> Any:
     xp = array_namespace(logits)
     pad = xp.full((missing,), -xp.inf, dtype=logits.dtype, device=device(logits))
     return xp.concat([logits, pad])
-
-
-def _lacking(chain: Chain) -> Sequence[int]:
-    return chain.request.ids[chain.state.cached :]

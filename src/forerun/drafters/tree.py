@@ -27,7 +27,7 @@ from typing import Any
 from forerun.drafters.base import DrafterTraits, DraftRequest, Outlook, Trees
 from forerun.drafters.children import Child, Draw, greedy_plus_one, without_replacement
 from forerun.drafters.lookup import whole
-from forerun.drafters.model import Chain, ModelDrafter, fitted
+from forerun.drafters.model import Chain, ModelDrafter
 from forerun.models.base import Model, Step
 from forerun.numerics.distribution import History, law
 from forerun.numerics.likeliest import head
@@ -74,10 +74,10 @@ class TreeDrafter(ModelDrafter):
         while rows:
             going = [tree for tree, logits in rows if self._grown(tree, logits)]
             for tree in going:
-                self.model.keep(tree.state.slot, tree.state.cached)
+                self._cut(tree.state)
             rows = self._pass([(tree, self._whole(tree)) for tree in going])
         for tree in begun:
-            self.model.keep(tree.state.slot, tree.state.cached)
+            self._cut(tree.state)
         return [NOTHING if tree is None else self._made(tree) for tree in trees]
 
     def _growing(self, request: DraftRequest) -> Growing | None:
@@ -91,10 +91,9 @@ class TreeDrafter(ModelDrafter):
     def _whole(self, tree: Growing) -> Step:
         """All of the tree so far, with rows for its last level. A token that the draft model does
         not have has no children, so that anything may be read in its place."""
-        assert tree.state.slot is not None
-        tokens = [min(token, self.model.vocab_size - 1) for token in tree.tokens]
+        tokens = [min(token, self._readable - 1) for token in tree.tokens]
         return Step(
-            slot=tree.state.slot, tokens=tokens, parents=tuple(tree.parents), rows=len(tree.level)
+            slot=tree.slot, tokens=tokens, parents=tuple(tree.parents), rows=len(tree.level)
         )
 
     def _grown(self, tree: Growing, logits: Any) -> bool:
@@ -108,12 +107,12 @@ class TreeDrafter(ModelDrafter):
         """q after `node`; None after an end, and where there is none: its failure is not raised,
         for the target's own law decides what becomes of the request."""
         request, path = tree.request, tree.path(node)
-        if path and (path[-1] in request.params.end_ids or path[-1] >= self.model.vocab_size):
+        if path and (path[-1] in request.params.end_ids or path[-1] >= self._readable):
             return None
         try:
             history = History(request.ids, request.prompt_length, path)
             allowed = None if request.allowed is None else request.allowed(path)
-            return law(fitted(logits, self._vocab_size), tree.params, history, allowed)
+            return law(self._fitted(logits), tree.params, history, allowed)
         except Exception:  # NaN, an empty support, or anything a user's processor may raise
             return None
 

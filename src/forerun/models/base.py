@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from forerun.errors import CacheError, OptionError, PromptError
 from forerun.sampling import is_whole
+
+if TYPE_CHECKING:
+    from forerun.models.features import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,7 @@ class Step:
     parents: Sequence[int] | None = None
     rows: int | None = None
     choices: bool = False
+    feed: Any = None  # [n, hidden]: what a head reads beside each token (`models/heads`)
 
     @property
     def wanted(self) -> int:
@@ -68,6 +72,7 @@ class Pages:
     nbytes: int
     sound: bool = True
     cells: Any = field(repr=False)  # the model's own
+    features: Any = field(default=(), repr=False)  # of each token, where the model is tapped
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -160,6 +165,7 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
 class Tapped(Protocol):
     """A model whose hidden states can be had, for heads on it: see `features.py`."""
 
@@ -171,9 +177,19 @@ class Tapped(Protocol):
         """
         ...
 
-    def features(self, slot: int) -> Any:
-        """[n, width], float32 in NumPy: of the slot's last n tokens, those of its last step that it
-        still holds. None after `restore`."""
+    def features(self, slot: int, start: int = 0) -> Any:
+        """[n, width], float32 in NumPy, to be read before the slot changes: of the slot's tokens
+        from position `start` on. Fewer, the last n of them, where some were read before the model
+        was tapped."""
+        ...
+
+    @property
+    def layers(self) -> int: ...
+    def embeddings(self) -> Table: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """See `features.fingerprint`."""
         ...
 
 

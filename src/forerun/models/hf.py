@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from forerun.errors import MissingExtraError, OptionError
 from forerun.models.base import (
     Abilities,
@@ -30,7 +32,7 @@ from forerun.models.base import (
     ending_ids,
 )
 from forerun.models.cost import identity
-from forerun.models.features import Features
+from forerun.models.features import Features, Table, fingerprint
 
 try:
     import torch
@@ -256,9 +258,25 @@ class HFModel:
         self._features.tap(layers)
         return self._features.width
 
-    def features(self, slot: int) -> Any:
+    def features(self, slot: int, start: int = 0) -> Any:
         self.length(slot)
-        return self._features.of(slot)
+        return self._features.of(slot, start)
+
+    @property
+    def layers(self) -> int:
+        return self._features.most
+
+    def embeddings(self) -> Table:
+        weight = self._module.get_input_embeddings().weight.detach().to("cpu", torch.float32)
+        values = weight.numpy()
+        return Table(kind="F32", shape=values.shape, data=values.reshape(-1).view(np.uint8))
+
+    @property
+    def fingerprint(self) -> str:
+        norm = getattr(self._module.get_decoder(), "norm", None)
+        weight = getattr(norm, "weight", None)
+        last = None if weight is None else weight.detach().to("cpu", torch.float32).numpy()
+        return fingerprint(last, self.tokenizer)
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
         before = self._slots.before(slot, length, path)
@@ -279,13 +297,15 @@ class HFModel:
         """See `Model`; the copy stays on the devices of the layers."""
         self._slots.check_saved(slot, start, stop)
         cells = self._cache.save(slot, start, stop)
+        features = self._features.save(slot, start, stop)
         return Pages(
             model=self,
             start=start,
             stop=stop,
-            nbytes=sum(tensor.nbytes for tensor in cells),
+            nbytes=sum(tensor.nbytes for tensor in cells) + features.nbytes,
             sound=all(bool(tensor.isfinite().all()) for tensor in cells),
             cells=cells,
+            features=features,
         )
 
     @torch.inference_mode()
@@ -294,5 +314,5 @@ class HFModel:
         end = pages.start + count
         self._reserve({slot: end})
         self._cache.restore(slot, pages.start, count, pages.cells)
-        self._features.forget(slot)
+        self._features.restore(slot, pages.start, count, pages.features)
         self._slots.settle(slot, end)

@@ -22,9 +22,11 @@ from forerun.models.base import (
     check_saved,
     checked_path,
 )
+from forerun.models.features import Features, Floats, Table, fingerprint
 from forerun.sampling import is_whole
 
 TOKEN_BYTES = 8  # that a cached token counts for
+HIDDEN, LAYERS = 32, 3  # of the hidden states that it hands out
 
 
 class TabularModel:
@@ -38,7 +40,8 @@ class TabularModel:
     tokenizer   what text the ids stand for, where drafters of other vocabularies are to know
 
     OptionError for values that make no sense. What its passes take says nothing, so that it states
-    nominal costs in `pass_seconds`: a millisecond, and 2% more for each further row.
+    nominal costs in `pass_seconds`: a millisecond, and 2% more for each further row. For heads it
+    has hidden states: random numbers that depend on all tokens of a prefix.
     """
 
     pass_seconds = tuple(1e-3 * (1 + 0.02 * i) for i in range(16))
@@ -68,7 +71,9 @@ class TabularModel:
         self.eos = frozenset(int(i) for i in ids)
         self.context = context
         self.max_memory = max_memory
-        self.abilities = Abilities()
+        self.abilities = Abilities(features=True)
+        self.layers = LAYERS
+        self._features = Features(HIDDEN, LAYERS)
         self.tokenizer = tokenizer
         self._next_law = next_law
         self._cached: dict[int, tuple[int, ...]] = {}
@@ -82,6 +87,7 @@ class TabularModel:
     def close(self, slot: int) -> None:
         del self._cached[slot]
         self._last.pop(slot, None)
+        self._features.forget(slot)
 
     @property
     def cache_bytes(self) -> int:
@@ -89,6 +95,8 @@ class TabularModel:
         return TOKEN_BYTES * sum(map(len, self._cached.values()))
 
     def length(self, slot: int) -> int:
+        if slot not in self._cached:
+            raise CacheError(f"slot {slot} is not open; open slots: {sorted(self._cached)}")
         return len(self._cached[slot])
 
     def extend(self, steps: Sequence[Step]) -> list[Any]:
@@ -106,6 +114,9 @@ class TabularModel:
             prefixes.append((before if parent < 0 else prefixes[parent]) + (token,))
         self._cached[step.slot] = before + tuple(step.tokens)
         self._last[step.slot] = (len(before), step)
+        if prefixes and (layers := self._features.layers):
+            rows = np.stack([np.concatenate([_state(p, n) for n in layers]) for p in prefixes])
+            self._features.record(step.slot, len(before), rows)
         wanted = prefixes[len(prefixes) - step.wanted :]
         logits = np.empty((len(wanted), self.vocab_size))
         with np.errstate(divide="ignore"):
@@ -134,6 +145,23 @@ class TabularModel:
             raise CacheError(f"slot {slot} holds {len(cached)} tokens and cannot keep {length}")
         self._cached[slot] = cached[:length]
         self._last.pop(slot, None)
+        self._features.keep(slot, length, path)
+
+    def tap(self, layers: Sequence[int]) -> int:
+        self._features.tap(layers)
+        return self._features.width
+
+    def features(self, slot: int, start: int = 0) -> Any:
+        self.length(slot)
+        return self._features.of(slot, start)
+
+    def embeddings(self) -> Table:
+        values = np.stack([_state((token,), 0) for token in range(self.vocab_size)])
+        return Table(kind="F32", shape=values.shape, data=values.reshape(-1).view(np.uint8))
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint([HIDDEN, LAYERS, self.vocab_size], self.tokenizer)
 
     def fits(self, lengths: Sequence[int]) -> bool:
         if self.context is not None and max(lengths, default=0) > self.context:
@@ -144,14 +172,21 @@ class TabularModel:
         cached = self._cached[slot]
         check_saved(slot, len(cached), self._last.get(slot), start, stop)
         cells = cached[start:stop]
+        features = self._features.save(slot, start, stop)
         return Pages(
-            model=self, start=start, stop=stop, nbytes=TOKEN_BYTES * len(cells), cells=cells
+            model=self,
+            start=start,
+            stop=stop,
+            nbytes=TOKEN_BYTES * len(cells) + features.nbytes,
+            cells=cells,
+            features=features,
         )
 
     def restore(self, slot: int, pages: Pages, count: int) -> None:
         check_restored(self, slot, pages, count)
         self._check_memory({slot: pages.start + count})
         self._cached[slot] += pages.cells[:count]
+        self._features.restore(slot, pages.start, count, pages.features)
         self._last.pop(slot, None)
 
     def _check_memory(self, wanted: Mapping[int, int]) -> None:
@@ -163,3 +198,10 @@ class TabularModel:
                 f"the caches of {len(self._cached)} slots would take {total:,} bytes, "
                 f"max_memory is {self.max_memory:,}"
             )
+
+
+def _state(prefix: tuple[int, ...], layer: int) -> Floats:
+    """[HIDDEN]: what stands behind so many layers, at the prefix's last token."""
+    seen = prefix[-1:] if layer == 0 else prefix
+    dice = np.random.default_rng([layer, len(seen), *seen])  # without the length, [1] is [1, 0]
+    return dice.standard_normal(HIDDEN, dtype=np.float32)

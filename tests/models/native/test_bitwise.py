@@ -175,7 +175,8 @@ def test_without_the_library_rows_are_as_faithful(case, tmp_path):
 
 def test_calls_into_c_may_take_any_number_of_rows(files, plain, monkeypatch):
     for most in (1, 5, 8, 40):
-        monkeypatch.setattr(plan.Plan.__init__, "__kwdefaults__", {"path": None, "max_rows": most})
+        usual = plan.Plan.__init__.__kwdefaults__
+        monkeypatch.setattr(plan.Plan.__init__, "__kwdefaults__", {**usual, "max_rows": most})
         model = load(files["llama"])
         assert model._runner._max_rows == most
         chunks(model, plain["llama"])

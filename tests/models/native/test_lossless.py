@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 
 from forerun import Engine, clib
+from forerun.certify.tiny_head import tiny_head
 from forerun.drafters import (
+    HeadDrafter,
+    HeadSampledTreeDrafter,
+    HeadTreeDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -22,6 +26,8 @@ from forerun.drafters import (
     SuffixTreeDrafter,
 )
 from forerun.models.base import Step
+from forerun.models.heads.config import HeadConfig
+from forerun.models.heads.model import HeadModel
 from forerun.models.native.model import NativeModel
 from forerun.numerics.distribution import History, law
 from forerun.sampling import SamplingParams
@@ -61,6 +67,14 @@ def draft(files) -> NativeModel:
     return NativeModel(files[1], threads=1)
 
 
+def head(files) -> HeadModel:
+    config = HeadConfig(
+        hidden=64, heads=2, kv_heads=1, head_width=32, feed_forward=64, taps=(1, 0), context=99,
+        vocabulary=V, draft_vocabulary=5,
+    )  # fmt: skip
+    return HeadModel(tiny_head(config), target(files))
+
+
 def drafters(files, text=()):
     return {
         "model": lambda: ModelDrafter(draft(files)),
@@ -70,6 +84,9 @@ def drafters(files, text=()):
         "suffix-tree": SuffixTreeDrafter,
         "tree": lambda: LikeliestTreeDrafter(draft(files)),
         "sampled-tree": lambda: SampledTreeDrafter(draft(files)),
+        "head": lambda: HeadDrafter(head(files)),
+        "head-tree": lambda: HeadTreeDrafter(head(files)),
+        "head-sampled-tree": lambda: HeadSampledTreeDrafter(head(files)),
     }
 
 
@@ -85,7 +102,10 @@ def plain(files):
     return [texts(Engine(target(files)), [request])[0] for request in REQUESTS]
 
 
-DRAFTERS = ["model", "ngram", "suffix", "prediction", "suffix-tree", "tree", "sampled-tree"]
+DRAFTERS = [
+    "model", "ngram", "suffix", "prediction", "suffix-tree", "tree", "sampled-tree",
+    "head", "head-tree", "head-sampled-tree",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -112,7 +132,9 @@ def test_texts_are_the_same_on_all_paths(kernels, files, plain):
     assert texts(engine, REQUESTS) == plain
 
 
-@pytest.mark.parametrize("name", ["model", "suffix", "prediction", "suffix-tree", "tree"])
+@pytest.mark.parametrize(
+    "name", ["model", "suffix", "prediction", "suffix-tree", "tree", "head", "head-tree"]
+)
 def test_logprobs_are_those_of_plain_decoding_bit_for_bit(name, files, plain):
     """Of accepted, corrected and bonus tokens, in company; and of a prompt read in pieces."""
     asked = {"logprobs": 3, "prompt_logprobs": 2, "verifier": "coupled"}
@@ -128,14 +150,15 @@ def test_logprobs_are_those_of_plain_decoding_bit_for_bit(name, files, plain):
         assert [done.prompt_logprobs for done in found] == [d.prompt_logprobs for d in alone]
 
 
+@pytest.mark.parametrize("name", ["model", "head"])
 @pytest.mark.parametrize("verifier", ["rejection", "block"])
-def test_other_verifiers_repeat_a_seed_in_any_company(verifier, files):
+def test_other_verifiers_repeat_a_seed_in_any_company(verifier, name, files):
     options = {"verifier": verifier, "num_draft": 3}
     fresh = [
-        texts(Engine(target(files), ModelDrafter(draft(files))), [request], **options)[0]
+        texts(Engine(target(files), drafters(files)[name]()), [request], **options)[0]
         for request in REQUESTS
     ]
-    engine = Engine(target(files), ModelDrafter(draft(files)), max_batch=3)
+    engine = Engine(target(files), drafters(files)[name](), max_batch=3)
     for order in itertools.islice(itertools.permutations(range(len(REQUESTS))), 0, 120, 29):
         assert texts(engine, [REQUESTS[i] for i in order], **options) == [fresh[i] for i in order]
 

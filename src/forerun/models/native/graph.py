@@ -125,7 +125,14 @@ class Tap:
     weight: str | None = None
 
 
-Operation = Embed | Norm | Linear | Attend | Gated | Tap
+@dataclass(frozen=True, kw_only=True)
+class Feed:
+    """out = what is given from outside for each row."""
+
+    out: str
+
+
+Operation = Embed | Norm | Linear | Attend | Gated | Tap | Feed
 Graph = list[Operation]
 
 

@@ -28,7 +28,7 @@ TYPES = (
 
 FLOAT_TYPES = frozenset(TYPES[:3])
 
-EMBED, NORM, LINEAR, GATED, ROTATE, ATTEND, TAP = range(7)
+EMBED, NORM, LINEAR, GATED, ROTATE, ATTEND, TAP, FEED = range(8)
 ADD, QUANTISE, CHOSEN, INTERLEAVED, GELU, FLOATS = (1 << i for i in range(6))
 
 
@@ -66,6 +66,8 @@ class CPass(Structure):
         ("chosen_of", c_int32),
         ("features", c_void_p),
         ("features_stride", c_int64),
+        ("feed", c_void_p),
+        ("feed_stride", c_int64),
     ]
 
 

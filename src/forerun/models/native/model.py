@@ -33,10 +33,12 @@ from forerun.models.base import (
     ending_ids,
 )
 from forerun.models.cores import usable_cores
-from forerun.models.features import Features
+from forerun.models.features import Features, Table, fingerprint
 from forerun.models.gguf import read_gguf
 from forerun.models.load import checked_threads
 from forerun.models.native import plan
+from forerun.models.native.dequantise import dequantise
+from forerun.models.native.graph import Hyperparameters
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
 from forerun.models.native.rows import Rows, Runner, lay_out
@@ -85,16 +87,6 @@ class NativeModel:
         file = read_gguf(path)
         h = read_hyperparameters(file)
         self.threads = usable_cores() if threads is None else threads
-        self._runner: Runner
-        if kernels is None and (why := clib.why_missing() or plan.why_not(h)):
-            warnings.warn(f"{self.file.name}: {why}", RuntimeWarning, stacklevel=2)
-            kernels = "numpy"
-        if kernels == "numpy":
-            self._runner = Reference(file, h)
-            self.path = "numpy"
-        else:
-            self._runner = fast = plan.Plan(file, h, threads=self.threads, path=kernels)
-            self.path = fast.path
         self.tokenizer = tokenizer
         self.name = name or self.file.name.removesuffix(".gguf")
         self._embedded = h.vocabulary
@@ -102,10 +94,35 @@ class NativeModel:
         if tokenizer is not None:
             self.vocab_size = min(h.vocabulary, int(tokenizer.vocab_size))
         self.eos = self._ending(eos, file.metadata)
+        self.generation_defaults = dict(generation_defaults or {})
+        self._table: tuple[Any, str] = file, "token_embd.weight"
+        self._last_norm: tuple[Any, str] = file, "output_norm.weight"
+        self._run(file, h, kernels, context, max_memory)
+
+    def _run(
+        self,
+        file: Any,
+        h: Hyperparameters,
+        kernels: str | None,
+        context: int | None = None,
+        max_memory: int | None = None,
+        **how: Any,
+    ) -> None:
+        """Begin to serve: a runner of `file`, which `how` says more of, and no slots."""
+        self._runner: Runner
+        if kernels is None and (why := clib.why_missing() or plan.why_not(h)):
+            warnings.warn(f"{self.file.name}: {why}", RuntimeWarning, stacklevel=3)
+            kernels = "numpy"
+        if kernels == "numpy":
+            how.pop("packed", None)
+            self._runner = Reference(file, h, **how)
+            self.path = "numpy"
+        else:
+            self._runner = fast = plan.Plan(file, h, threads=self.threads, path=kernels, **how)
+            self.path = fast.path
         self.context: int | None = h.context if context is None else min(context, h.context)
         self.abilities = Abilities(features=True)
         self._features = Features(h.hidden, h.layers)
-        self.generation_defaults = dict(generation_defaults or {})
         self.max_memory = max_memory
         page = self._runner.bytes_per_cell * PAGE
         if max_memory is not None and max_memory < page:
@@ -159,7 +176,12 @@ class NativeModel:
     @property
     def cache_bytes(self) -> int:
         """Bytes the cached keys and values take now."""
-        return self._runner.bytes_per_cell * sum(map(self._runner.cells, self._slots))
+        return self._cell_bytes * sum(map(self._runner.cells, self._slots))
+
+    @property
+    def _cell_bytes(self) -> int:
+        """What a token takes, with its features."""
+        return self._runner.bytes_per_cell + self._features.nbytes
 
     def open(self) -> int:
         return self._slots.open(self._reserve)
@@ -199,9 +221,25 @@ class NativeModel:
             self._runner.tap(layers)
         return self._features.width
 
-    def features(self, slot: int) -> Any:
+    def features(self, slot: int, start: int = 0) -> Any:
         self.length(slot)
-        return self._features.of(slot)
+        return self._features.of(slot, start)
+
+    @property
+    def layers(self) -> int:
+        return self._features.most
+
+    def embeddings(self) -> Table:
+        file, name = self._table
+        tensor = file.tensors[name]
+        packed = self._runner.packed(name) if isinstance(self._runner, plan.Plan) else None
+        return Table(kind=tensor.type, shape=tensor.shape, data=file.data(name), packed=packed)
+
+    @property
+    def fingerprint(self) -> str:
+        file, name = self._last_norm
+        norm = dequantise(file.data(name), file.tensors[name].type)
+        return fingerprint(norm, self.tokenizer)
 
     def _wanted(self, rows: Rows, choices: bool) -> Any:
         runner, size = self._runner, self.vocab_size
@@ -228,7 +266,7 @@ class NativeModel:
         if not self._allowed(total):
             raise CacheError(
                 f"the caches of {len(self._slots)} slots would take"
-                f" {total * runner.bytes_per_cell:,} bytes, max_memory is {self.max_memory:,}"
+                f" {total * self._cell_bytes:,} bytes, max_memory is {self.max_memory:,}"
             )
         try:
             for slot, cells in sorted(growth.items(), key=lambda each: each[1] - rooms[each[0]]):
@@ -237,11 +275,11 @@ class NativeModel:
             for slot in growth:
                 runner.reserve(slot, min(rooms[slot], runner.cells(slot)))
             raise CacheError(
-                f"no memory for caches of {total * runner.bytes_per_cell:,} bytes"
+                f"no memory for caches of {total * self._cell_bytes:,} bytes"
             ) from error
 
     def _allowed(self, cells: int) -> bool:
-        return self.max_memory is None or cells * self._runner.bytes_per_cell <= self.max_memory
+        return self.max_memory is None or cells * self._cell_bytes <= self.max_memory
 
     def fits(self, lengths: Sequence[int]) -> bool:
         if self.context is not None and max(lengths, default=0) > self.context:
@@ -254,15 +292,23 @@ class NativeModel:
             cells = self._runner.save(slot, start, stop)
         except MemoryError as error:
             raise CacheError(f"no memory for a copy of {stop - start} tokens") from error
-        return Pages(model=self, start=start, stop=stop, nbytes=cells.nbytes, cells=cells)
+        features = self._features.save(slot, start, stop)
+        return Pages(
+            model=self,
+            start=start,
+            stop=stop,
+            nbytes=cells.nbytes + features.nbytes,
+            cells=cells,
+            features=features,
+        )
 
     def restore(self, slot: int, pages: Pages, count: int) -> None:
         check_restored(self, slot, pages, count)
         end = pages.start + count
         self._reserve({slot: end})
         self._runner.restore(slot, pages.start, count, pages.cells)
+        self._features.restore(slot, pages.start, count, pages.features)
         self._slots.settle(slot, end)
-        self._features.forget(slot)
 
     def keep(self, slot: int, length: int, path: Sequence[int] | None = None) -> None:
         before = self._slots.before(slot, length, path)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from forerun.models.native.graph import (
     ARCHITECTURES,
     Attend,
     Embed,
+    Feed,
     Gated,
     Graph,
     Hyperparameters,
@@ -50,7 +51,10 @@ def why_not(h: Hyperparameters) -> str | None:
 
 
 class Plan:
-    """A `rows.Runner` by the C library. Threads and path change nothing but the time it takes."""
+    """A `rows.Runner` by the C library. Threads and path change nothing but the time it takes.
+
+    `graph` is the architecture's unless given; `packed` are matrices that there are already.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,8 @@ class Plan:
         threads: int,
         path: str | None = None,
         max_rows: int = MAX_ROWS,
+        graph: Graph | None = None,
+        packed: Mapping[str, c.Matrix] | None = None,
     ) -> None:
         if why := why_not(h):
             raise CapabilityError(f"{file.path}: {why}")
@@ -71,10 +77,10 @@ class Plan:
         self.threads = threads
         self._file = file
         self._kept: list[Any] = []  # arrays that the plan points to
-        self._matrices: dict[str, c.Matrix] = {}
+        self._matrices = dict(packed or {})
         self._arena = c.Arena()
         self._turns: dict[Rotation, _Turns] = {}
-        self._graph = ARCHITECTURES[h.architecture](h)
+        self._graph = ARCHITECTURES[h.architecture](h) if graph is None else graph
         self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
         self._as_codes, self._as_floats = self._inputs(self._graph)
         self._caches = Caches(h.layers, h.kv_heads, h.head_width)
@@ -83,7 +89,8 @@ class Plan:
         self.tap(())
 
     def tap(self, layers: Sequence[int]) -> None:
-        operations = list(self._compiled(tapped(self._graph, layers)))
+        graph = tapped(self._graph, layers)
+        operations = list(self._compiled(graph))
         sizes = np.array([widths(self._h)[name] for name in self._buffers], dtype=np.int32)
         made = self._lib.fr_model_new(
             (c.COperation * len(operations))(*operations),
@@ -98,7 +105,7 @@ class Plan:
         if self._free is not None:
             self._free()
         self._model, self._free = made, weakref.finalize(self, self._lib.fr_model_free, made)
-        self._features_width = self._h.hidden * len(layers)
+        self._features_width = self._h.hidden * sum(isinstance(op, Tap) for op in graph)
         self.features = np.empty((0, self._features_width), dtype=np.float32)
 
     # ------------------------------------------------------------------ compiling
@@ -159,6 +166,8 @@ class Plan:
                     )
                 case Attend():
                     yield from self._attention(op)
+                case Feed():
+                    yield self._operation(c.FEED, None, [op.out], width=h.hidden)
                 case Tap():
                     yield self._operation(
                         c.TAP,
@@ -247,6 +256,10 @@ class Plan:
             None if named is None else self._floats(named).astype(np.float64)
         )
 
+    def packed(self, name: str) -> c.Matrix:
+        """A matrix as the kernels have it."""
+        return self._matrix(name)
+
     # ------------------------------------------------------------------ caches
 
     @property
@@ -291,6 +304,9 @@ class Plan:
         self._calls(rows, choices, size)
         return choices
 
+    def times(self, name: str, x: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return self._matrix(name).times(x, self._pool, self.path)
+
     def _calls(self, rows: Rows, into: Any, chosen_of: int) -> None:
         self.features = np.empty((len(rows), self._features_width), dtype=np.float32)
         for start in range(0, len(rows), self._max_rows):
@@ -330,6 +346,8 @@ class Plan:
             chosen_of=chosen_of,
             features=self.features[start:].ctypes.data,
             features_stride=self._features_width,
+            feed=None if rows.feed is None else rows.feed[start:].ctypes.data,
+            feed_stride=self._h.hidden,
         )
         if self._lib.fr_run(self._pool.address, self._model, self._path, given):
             raise MemoryError("no memory for a pass")

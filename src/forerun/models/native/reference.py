@@ -26,6 +26,7 @@ from forerun.models.native.graph import (
     Activation,
     Attend,
     Embed,
+    Feed,
     Gated,
     Graph,
     Hyperparameters,
@@ -73,7 +74,8 @@ class Weights:
 
 
 class Reference:
-    """A `rows.Runner`. `dtype` is that of all arithmetic, of caches and logits."""
+    """A `rows.Runner`. `dtype` is that of all arithmetic, of caches and logits; `graph` is the
+    architecture's unless given."""
 
     def __init__(
         self,
@@ -82,8 +84,10 @@ class Reference:
         *,
         dtype: type[np.floating[Any]] = np.float32,
         memory: int = MEMORY,
+        graph: Graph | None = None,
     ) -> None:
         self._h, self._dtype = h, dtype
+        self._untapped = ARCHITECTURES[h.architecture](h) if graph is None else graph
         self._graph: Graph
         self.tap(())
         self.features = np.empty((0, 0), dtype=np.float32)
@@ -95,8 +99,8 @@ class Reference:
         }
 
     def tap(self, layers: Sequence[int]) -> None:
-        self._graph = tapped(ARCHITECTURES[self._h.architecture](self._h), layers)
-        self._parts = len(layers)
+        self._graph = tapped(self._untapped, layers)
+        self._parts = sum(isinstance(op, Tap) for op in self._graph)
 
     @property
     def bytes_per_cell(self) -> int:
@@ -112,7 +116,7 @@ class Reference:
             self._caches.pop(slot, None)
             return
         h = self._h
-        new = np.empty((2, h.layers, h.kv_heads, cells, h.head_width), dtype=self._dtype)
+        new = np.zeros((2, h.layers, h.kv_heads, cells, h.head_width), dtype=self._dtype)
         if old is not None:
             new[..., : old.shape[3], :] = old[..., :cells, :]
         self._caches[slot] = new
@@ -158,10 +162,19 @@ class Reference:
                         self._attend(op, rows, angles[op.rotation], buffers)
                     case Gated():
                         self._gate(op, buffers[op.x], buffers[op.out])
+                    case Feed():
+                        buffers[op.out][:] = rows.feed
                     case Tap():
                         self._hand_out(op, buffers[op.x], parts[:, op.part])
         self.features = parts.reshape(len(rows), -1)
         return logits
+
+    def times(self, name: str, x: Array) -> Array:
+        matrix = self._weights[name]
+        found = np.empty((len(x), len(matrix)), dtype=np.float32)
+        for row, out in zip(x.astype(self._dtype), found):
+            out[:] = matrix @ row
+        return found
 
     def _hand_out(self, op: Tap, x_RI: Array, out_RI: Array) -> None:
         if op.weight is None:

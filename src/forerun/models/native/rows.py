@@ -31,6 +31,7 @@ import numpy as np
 from forerun.models.base import Step
 
 Int32 = np.ndarray[Any, np.dtype[np.int32]]
+Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,7 @@ class Rows:
     path_start: Int32  # [R + 1] row r's list is path_cells[path_start[r] : path_start[r + 1]]
     path_cells: Int32  # [P]
     wanted: Int32  # [W] rows whose logits come back
+    feed: Floats | None = None  # [R, hidden] for a graph that is fed
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -95,6 +97,7 @@ def lay_out(steps: Sequence[Step], lengths: Sequence[int]) -> Rows:
         path_start=_int32(path_start),
         path_cells=_int32(path_cells),
         wanted=_int32(wanted),
+        feed=_fed([step.feed for step in steps if len(step.tokens)]),
     )
 
 
@@ -106,6 +109,12 @@ def _paths(parents: Sequence[int], before: int) -> list[tuple[int, tuple[int, ..
         on = not path and cell == shared  # the path goes on from one cell to the next
         paths.append((shared + 1, ()) if on else (shared, (*path, cell)))
     return paths
+
+
+def _fed(given: Sequence[Any]) -> Floats | None:
+    if not given or given[0] is None:
+        return None
+    return np.concatenate(given).astype(np.float32, copy=False)
 
 
 def _int32(numbers: Iterable[int]) -> Int32:
@@ -149,6 +158,11 @@ class Runner(Protocol):
 
         All cells must be reserved. A row's bits do not depend on the other rows.
         """
+        ...
+
+    def times(self, name: str, x: Floats) -> Floats:
+        """[n, out]: a matrix of the file's applied to x [n, in], whatever the graph does with it.
+        A row's bits do not depend on the other rows."""
         ...
 
     def move(self, slot: int, before: int, path: Sequence[int]) -> None:

@@ -34,7 +34,7 @@ typedef struct {
     const float *bias; /* [tiles * 16] or NULL */
 } fr_matrix;
 
-typedef enum { FR_EMBED, FR_NORM, FR_LINEAR, FR_GATED, FR_ROTATE, FR_ATTEND, FR_TAP } fr_kind;
+typedef enum { FR_EMBED, FR_NORM, FR_LINEAR, FR_GATED, FR_ROTATE, FR_ATTEND, FR_TAP, FR_FEED } fr_kind;
 
 enum {
     FR_ADD = 1,         /* add to `out` instead of writing it */
@@ -75,6 +75,8 @@ typedef struct {
     int32_t chosen_of;  /* logits */
     float *features;    /* [rows][stride]: what TAPs hand out, part after part */
     int64_t features_stride;
+    const float *feed;  /* [rows][stride]: what FEEDs take */
+    int64_t feed_stride;
 } fr_pass;
 
 typedef struct fr_pool fr_pool;

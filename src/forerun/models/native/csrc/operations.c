@@ -53,6 +53,12 @@ static void tap(const running *g, const fr_op *op, int row) {
         memcpy(to, x, (size_t)op->width * sizeof *to);
 }
 
+static void feed(const running *g, const fr_op *op, int row) {
+    const fr_buffer *out = &g->model->buffer[op->out[0]];
+    memcpy(out->floats + row * out->stride, g->pass->feed + row * g->pass->feed_stride,
+           (size_t)op->width * sizeof *g->pass->feed);
+}
+
 /* out[r][16 channels of the tile] for all rows of the operation's input */
 static void tile_rows(const running *g, const fr_op *op, const fr_matrix *m, int64_t tile,
                       const uint8_t *next, int first, int count, float *out) {
@@ -224,5 +230,6 @@ void fr_take(const running *g, const fr_op *op, int item, int thread) {
         case FR_ROTATE: rotate(g, op, item); break;
         case FR_ATTEND: attend(g, op, item, thread); break;
         case FR_TAP: tap(g, op, item); break;
+        case FR_FEED: feed(g, op, item); break;
     }
 }
