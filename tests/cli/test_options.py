@@ -68,6 +68,10 @@ SURFACE = {
         "--dtype", "-t --threads", "--minutes", "--level", "--seed", "--setting", "--tokens",
         "--no-tiny", "--trust-reference", "--out", "--json", "--no-color",
     },
+    "train": {
+        "MODEL", "-o --out", "--minutes", "--data", "--eval", "--layers", "--draft-vocab",
+        "-t --threads", "--seed", "--json", "--no-color",
+    },
     "models": {"--json", "--no-color"},
     "models pull": {"NAME", "--no-color"},
     "models cost": {

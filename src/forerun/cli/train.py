@@ -1,0 +1,222 @@
+"""`forerun train`: a head for a target, on this machine."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forerun.cli.interrupts import INTERRUPTED, Interrupts
+from forerun.cli.options import THREADS
+from forerun.cli.screen import Screen
+from forerun.cli.session import cache_folder
+from forerun.cli.values import counted, number, whole
+from forerun.errors import MissingExtraError, OptionError
+from forerun.models.cores import usable_cores
+from forerun.models.load import checked_threads, load_model
+from forerun.models.machine import usable_memory
+
+if TYPE_CHECKING:
+    from forerun.train.run import News, Outcome
+
+_SAY_EVERY = 15.0  # seconds between lines, where there is no terminal
+_SHARE = 4  # the target's caches may take a fourth of the machine's memory
+LEAST_MINUTES = 1.0
+
+
+def train(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="The target: a named model or a GGUF file.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FOLDER",
+            help="Where the run lives; the head is in its subfolder head. A run that is there "
+            "already goes on.",
+        ),
+    ],
+    minutes: Annotated[
+        float, typer.Option("--minutes", parser=number, metavar="N", help="Time for all of it.")
+    ] = 60.0,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help='Prompts or chats, JSON objects a line: {"prompt": "…"} or {"messages": […]}. '
+            "Chats that end with an answer are taken as they are; others the target answers. "
+            "\\[default: prompts that come with forerun]",
+        ),
+    ] = None,
+    evaluation: Annotated[
+        Path | None,
+        typer.Option(
+            "--eval",
+            metavar="FILE",
+            help="Prompts to judge by, of the same form. \\[default: others that come with "
+            "forerun]",
+        ),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            "--layers",
+            metavar="A,B,…",
+            help="Hidden states to read: behind so many layers. \\[default: 2, the middle, and "
+            "three before the last]",
+        ),
+    ] = None,
+    draft_vocab: Annotated[
+        int,
+        typer.Option(
+            "--draft-vocab", parser=whole, metavar="N", help="Tokens that can be drafted."
+        ),
+    ] = 16384,
+    threads: Annotated[
+        int | None, typer.Option("-t", "--threads", parser=whole, metavar="N", help=THREADS)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", parser=whole, metavar="N", help="Of prompts and answers.")
+    ] = 0,
+    json: Annotated[
+        bool, typer.Option("--json", metavar="", help="One JSON object on standard output.")
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", metavar="", help="No colours or styles.")
+    ] = False,
+) -> None:
+    """Train a head that drafts for a model, on this machine's CPU.
+
+    The model answers prompts; a small network learns to guess it from its own hidden states
+    (EAGLE-3). Half of the time goes to texts, the rest to training. Stopped or killed at any
+    moment, the same command goes on where it was.
+
+    Examples:
+
+      forerun train smollm2 -o head-of-smollm2 --minutes 60
+
+      forerun train model.gguf -o run --data chats.jsonl --eval others.jsonl
+
+    Needs the extra train. Exit code 130 after Ctrl-C, which saves what there is.
+    """
+    try:
+        from forerun.train import run as running
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of(error.name or "torch", "train", "forerun train") from None
+    if not minutes >= LEAST_MINUTES:
+        raise OptionError(f"--minutes must be at least {LEAST_MINUTES:g}, not {minutes:g}")
+    if draft_vocab < 1:
+        raise OptionError(f"--draft-vocab must be at least 1, not {draft_vocab}")
+    checked_threads(threads)
+    wanted = running.Wanted(
+        minutes=minutes,
+        out=out,
+        data=data,
+        evaluation=evaluation,
+        layers=None if layers is None else _layers(layers),
+        draft_vocab=draft_vocab,
+        threads=usable_cores() if threads is None else threads,
+        seed=seed,
+    )
+    screen = Screen(no_color=no_color)
+    memory = usable_memory()
+    with screen.working(f"loading {model}") as fetched:
+        target = load_model(
+            model,
+            threads=wanted.threads,
+            cache=cache_folder(),
+            progress=fetched,
+            max_memory=None if memory is None else memory // _SHARE,
+        )
+    with Interrupts(signal.SIGINT, signal.SIGTERM) as interrupts, Teller(screen) as teller:
+        work = running.Run(wanted, target, tell=teller.tell, stopping=lambda: interrupts.pressed)
+        if work.resumed:
+            teller.note(f"{out}: goes on where it was")
+        outcome = work.go()
+    if outcome is None:
+        screen.note(f"stopped; the same command goes on with {out}")
+        raise typer.Exit(INTERRUPTED)
+    running.write_report(out, outcome, {})
+    if json:
+        screen.line((out / "report.json").read_text().rstrip())
+    else:
+        _table(screen, outcome)
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise OptionError(f"--layers takes numbers such as 2,15,27, not {text!r}") from None
+    return found
+
+
+class Teller:
+    """What goes on, on standard error: a bar on a terminal, elsewhere a line now and then."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._bar: Any = None
+        self._said = 0.0
+        self._phase, self._began, self._from = "", 0.0, 0
+
+    def __enter__(self) -> Teller:
+        if self._screen.err_styled:
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[more]}"),
+                console=self._screen.console(), transient=True,
+            )  # fmt: skip
+            self._task = self._bar.add_task("", total=1.0, more="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def note(self, text: str) -> None:
+        self._screen.note(text)
+
+    def tell(self, news: News) -> None:
+        now = time.monotonic()
+        if news.phase != self._phase:
+            self._phase, self._began, self._from, self._said = news.phase, now, news.tokens, 0.0
+        if now - self._said < (0.2 if self._bar is not None else _SAY_EVERY):
+            return
+        self._said = now
+        more = f"{news.left / 60:.1f} minutes left"
+        if news.tokens > self._from:
+            more = f"{(news.tokens - self._from) / (now - self._began):.0f} tokens/s · {more}"
+        if news.acceptance:
+            more += " · " + "; ".join(
+                f"{name} {' '.join(f'{a:.2f}' for a in one.by_depth[:3])}"
+                for name, one in news.acceptance.items()
+            )
+        if self._bar is None:
+            self._screen.note(f"{news.phase} {news.fraction:.0%} · {more}")
+        else:
+            self._bar.update(self._task, completed=news.fraction, description=news.phase, more=more)
+
+
+def _table(screen: Screen, outcome: Outcome) -> None:
+    depth = len(next(iter(outcome.acceptance.values())).survival)
+    screen.table(
+        ("HELD OUT", *(f"DEPTH {k}" for k in range(1, depth + 1)), "TOKENS A PASS"),
+        [
+            (name, *(f"{a:.3f}" for a in one.by_depth), f"{one.tokens_per_pass:.2f}")
+            for name, one in outcome.acceptance.items()
+        ],
+    )
+    screen.line()
+    screen.line(
+        f"{outcome.head}: trained on {counted(outcome.texts, 'text')}, "
+        f"{outcome.tokens:,} tokens, {outcome.epochs:.1f} times, in {outcome.updates:,} updates"
+    )

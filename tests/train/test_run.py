@@ -1,0 +1,97 @@
+"""The whole of a run, on a tiny target and by a clock of its own."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+import pytest
+
+from forerun.errors import OptionError
+from forerun.models.heads.checkpoint import read_head
+from forerun.train.run import Run, Wanted
+from train import tiny
+
+
+class Killed(Exception):
+    pass
+
+
+def clock(step=0.05):
+    """Seconds that pass by being looked at."""
+    ticks = count()
+    return lambda: step * next(ticks)
+
+
+def wanted(folder, **more):
+    return Wanted(**{"minutes": 1.0, "out": folder, "draft_vocab": 32, "layers": (1, 2, 3), **more})
+
+
+def test_a_run_ends_with_a_head_that_was_judged(model, tmp_path):
+    phases = []
+    outcome = Run(
+        wanted(tmp_path / "run"), model, now=clock(), tell=lambda news: phases.append(news.phase)
+    ).go()
+    assert list(dict.fromkeys(phases)) == [
+        "held-out texts", "states", "texts", "training", "evaluation",
+    ]  # fmt: skip
+    head = read_head(outcome.head)
+    assert head.config.taps == (1, 2, 3)
+    assert len(head.ids) == 32
+    assert set(model.eos) <= set(head.ids.tolist())
+    assert outcome.updates > 2
+    for one in outcome.acceptance.values():
+        assert 0 <= one.survival[-1] <= one.survival[0] <= 1
+
+
+def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_path):
+    folder = tmp_path / "run"
+
+    def kill(news):
+        if news.phase == "texts" and news.tokens > 500:
+            raise Killed
+
+    with pytest.raises(Killed):
+        Run(wanted(folder), model, now=clock(), tell=kill).go()
+    before = (folder / "texts.jsonl").read_bytes()
+    assert before.count(b"\n") > 0
+    with (folder / "texts.jsonl").open("ab") as file:
+        file.write(b'{"name": "9')  # a kill in the middle of a line
+    again = Run(wanted(folder), model, now=clock())
+    assert again.resumed
+    assert again.go() is not None
+    after = (folder / "texts.jsonl").read_bytes()
+    assert after.startswith(before)
+    names = [json.loads(line)["name"] for line in after.splitlines()]
+    assert len(names) == len(set(names))
+
+
+def test_a_run_that_was_killed_while_it_trained_goes_on(model, tmp_path):
+    folder = tmp_path / "run"
+    seen = []
+    stopped = Run(
+        wanted(folder), model, now=clock(), tell=seen.append,
+        stopping=lambda: bool(seen) and seen[-1].phase == "training" and seen[-1].fraction > 0.5,
+    )  # fmt: skip
+    assert stopped.go() is None
+    assert (folder / "training.pt").exists()
+    told = []
+    more = wanted(folder, minutes=1.3)  # to look at the clock takes time, too
+    outcome = Run(more, model, now=clock(), tell=told.append).go()
+    assert outcome is not None
+    first = next(news for news in told if news.phase == "training")
+    assert first.tokens > seen[-1].tokens
+    assert outcome.epochs > 0
+
+
+def test_a_folder_of_another_run_is_refused(model, tmp_path):
+    Run(wanted(tmp_path / "run"), model)
+    other = tiny.target(tmp_path, seed=1, name="other.gguf")
+    with pytest.raises(OptionError, match=r"holds a run for tiny with target 'tiny', not 'other'"):
+        Run(wanted(tmp_path / "run"), other)
+    with pytest.raises(OptionError, match=r"with layers \[1, 2, 3\], not \[0, 1\]"):
+        Run(wanted(tmp_path / "run", layers=(0, 1)), model)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("Dear")
+    with pytest.raises(OptionError, match="files that are not of a training run"):
+        Run(wanted(tmp_path / "mine"), model)
