@@ -48,7 +48,7 @@ def decode_round(
     clock = RoundClock(len(batch))
     drafts = propose(batch, target, drafter)
     clock.drafted([draft.seconds for draft in drafts])
-    rows = target.extend([_step(g, draft.proposal) for g, draft in zip(batch, drafts)])
+    rows = target.extend([pass_step(g, draft.proposal) for g, draft in zip(batch, drafts)])
     clock.read()
     records = []
     for g, draft, logits in zip(batch, drafts, rows):
@@ -159,7 +159,7 @@ def keep(g: Generation, target: Model, verdict: Verdict, start: int) -> None:
     target.keep(g.slot, len(g.ids) - 1, path=(0, *(node + 1 for node in nodes)))
 
 
-def _step(g: Generation, proposal: Proposal) -> Step:
+def pass_step(g: Generation, proposal: Proposal) -> Step:
     """The last id, then the drafts: node i is token i + 1 of the step."""
     tree = proposal.tree
     parents = None if tree.is_chain else (-1, *(parent + 1 for parent in tree.parents))

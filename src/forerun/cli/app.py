@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 
 import forerun
-from forerun.cli import bench, certify, chat, generate, models, play, serve, train
+from forerun.cli import bench, certify, chat, generate, models, plan, play, serve, train
 from forerun.cli import run as batches
 from forerun.cli.interrupts import INTERRUPTED
 from forerun.cli.options import spoken
@@ -45,6 +45,7 @@ app.command("chat")(chat.chat)
 app.command("run")(batches.run)
 app.command("serve")(serve.serve)
 app.command("play")(play.play)
+app.command("plan")(plan.plan)
 app.command("bench")(bench.bench)
 app.command("certify")(certify.certify)
 app.command("train")(train.train)
