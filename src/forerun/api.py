@@ -13,7 +13,7 @@ from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
 from forerun.errors import OptionError
 from forerun.models.base import Model
-from forerun.models.heads.checkpoint import read_head
+from forerun.models.heads.load import load_head
 from forerun.models.heads.model import HeadModel
 from forerun.models.load import load_model
 
@@ -23,7 +23,7 @@ def load(
     drafter: Drafter | str | None = None,
     *,
     draft_model: Model | str | Path | None = None,
-    head: str | Path | None = None,
+    head: HeadModel | str | Path | None = None,
     verifier: str = AUTO,
     num_draft: int | Literal["auto"] = AUTO,
     max_batch: int = 8,
@@ -50,8 +50,9 @@ def load(
     draft_model  a smaller model; alone it means drafter="model" where both number their tokens
                  alike, else "intersection"
     head         the folder of a trained head (`forerun train`, or any of the speculators library's
-                 EAGLE-3 form): for "head", "head-tree", "head-sampled-tree",
-                 "head-greedy-plus-one-tree"; alone it means drafter="suffix+head"
+                 EAGLE-3 form), or a HeadModel: for "head", "head-tree", "head-sampled-tree",
+                 "head-greedy-plus-one-tree"; alone it means drafter="suffix+head". None: the one
+                 that comes with forerun, where there is one for this model
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)
@@ -77,16 +78,14 @@ def load(
         raise OptionError(f"drafter {drafter!r} needs draft_model: a name, a path or a Model")
     if draft_model is not None and drafter is not None and not with_model(wanted):
         raise OptionError(f"draft_model goes with drafter 'model', not with {drafter!r}")
-    if with_head(wanted) and head is None:
-        raise OptionError(f"drafter {drafter!r} needs head: the folder of a trained one")
     if head is not None and drafter is not None and not with_head(wanted):
         raise OptionError(f"head goes with drafter 'head', not with {drafter!r}")
     if head is not None and draft_model is not None and drafter is None:
         raise OptionError("head and draft_model need a drafter, such as 'model+head'")
     target = model if isinstance(model, Model) else load_model(model, **settings)
     options: dict[str, Any] = {}
-    if head is not None:
-        options["head"] = HeadModel(read_head(head), target, threads=threads)
+    if head is not None or with_head(wanted):
+        options["head"] = load_head(head, target)
         drafter = "suffix+head" if drafter is None else drafter
     if draft_model is not None:
         small = (
@@ -94,7 +93,7 @@ def load(
         )
         named = fitting(target, small) if drafter is None else drafter
         drafter = find_drafter(named, model=small, prefix_memory=prefix_memory, **options)
-    elif head is not None:
+    elif options:
         drafter = find_drafter(drafter, **options)
     return Engine(
         target,

@@ -149,6 +149,7 @@ class DrafterStats:
 
 MODEL_DRAFTERS = frozenset(
     {"model", "intersection", "string-match", "tree", "sampled-tree", "greedy-plus-one-tree"}
+    | {"head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"}
 )
 """Drafters whose drafting is passes of a model, by name."""
 

@@ -63,15 +63,15 @@ SURFACE = {
         "-t --threads", "--plot", "--json", "--no-color",
     },
     "bench": {
-        "--list", "--workload", "--system", "-m --model", "--draft-model", "--sampling", "--passes",
-        "--repeats", "--items", "-n --max-tokens", "-t --threads", "--seed", "--data", "--peers",
-        "--out", "--plot", "--oracle", "--json", "--no-color",
+        "--list", "--workload", "--system", "-m --model", "--draft-model", "--head", "--sampling",
+        "--passes", "--repeats", "--items", "-n --max-tokens", "-t --threads", "--seed", "--data",
+        "--peers", "--out", "--plot", "--oracle", "--json", "--no-color",
     },
     "certify": {
         "ENGINE", "--exact", "--all", "--check", "--drafter", "--verifier", "-m --model",
-        "--draft-model", "--reference", "--off", "-k --num-draft", "--option", "--backend",
-        "--dtype", "-t --threads", "--minutes", "--level", "--seed", "--setting", "--tokens",
-        "--no-tiny", "--trust-reference", "--out", "--json", "--no-color",
+        "--draft-model", "--head", "--reference", "--off", "-k --num-draft", "--option",
+        "--backend", "--dtype", "-t --threads", "--minutes", "--level", "--seed", "--setting",
+        "--tokens", "--no-tiny", "--trust-reference", "--out", "--json", "--no-color",
     },
     "train": {
         "MODEL", "-o --out", "--minutes", "--data", "--eval", "--layers", "--draft-vocab",

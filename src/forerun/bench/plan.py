@@ -27,6 +27,7 @@ class Plan:
 
     model: str
     draft_model: str | None = None
+    head: Path | None = None  # None: the one that comes with forerun, where a system needs one
     systems: Sequence[System]
     workloads: Sequence[Workload]
     samplings: Sequence[str] = ("greedy",)

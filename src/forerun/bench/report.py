@@ -40,6 +40,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "settings": {
             "model": plan.model,
             "draft_model": plan.draft_model,
+            "head": None if plan.head is None else str(plan.head),
             "systems": [system.name for system in plan.systems],
             "workloads": {w.name: w.package for w in plan.workloads},
             "samplings": {name: SAMPLINGS[name] for name in plan.samplings},

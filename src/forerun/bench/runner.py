@@ -136,12 +136,15 @@ def _open(
     """A process for each engine, its models loaded."""
     processes: dict[str, Process] = {}
     engines = {system.engine.name: system.engine for system in plan.systems}
+    heads = {system.engine.name for system in plan.systems if system.needs_head}
     needing = {system.engine.name for system in plan.systems if system.needs_draft_model}
     for number, (name, engine) in enumerate(engines.items()):
         progress(number, len(engines), f"loading {plan.model} in {name}")
         command, settings = systems_.command(engine, plan.peers)
         if engine.peer is None and plan.cache is not None:
             settings["cache"] = str(plan.cache)
+        if name in heads:  # "": the one that comes with forerun
+            settings["head"] = "" if plan.head is None else str(plan.head)
         threads = {"OMP_NUM_THREADS": str(plan.threads), "OPENBLAS_NUM_THREADS": "1"}
         process = Process(name, command, log=logs / f"{name}.log", environment=threads)
         stack.callback(process.close)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forerun.drafters import DRAFTERS, with_model
+from forerun.drafters import DRAFTERS, with_head, with_model
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.load import BACKENDS
 
@@ -111,6 +111,10 @@ class System:
     def name(self) -> str:
         gamma = "" if self.num_draft is None else f"@{self.num_draft}"
         return f"{self.engine.name}:{self.mode}{gamma}"
+
+    @property
+    def needs_head(self) -> bool:
+        return self.engine.peer is None and bool(with_head(self.mode.split("+")))
 
     @property
     def needs_draft_model(self) -> bool:

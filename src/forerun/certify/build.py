@@ -27,6 +27,7 @@ from forerun.drafters import drafter as find_drafter
 from forerun.engine.choices import AUTO
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.base import Model
+from forerun.models.heads.load import load_head
 from forerun.models.load import load_model
 
 FORERUN, TRANSFORMERS, LLAMA_CPP, VLLM = "forerun", "transformers", "llama-cpp-python", "vllm"
@@ -47,6 +48,7 @@ class Wanted:
     engine: str
     model: str | None = None
     draft_model: str | None = None
+    head: str | None = None
     drafter: str | None = None
     verifier: str | None = None
     num_draft: int | str | None = None
@@ -199,6 +201,8 @@ def _forerun(wanted: Wanted) -> Engine:
         if wanted.draft_model is None:
             raise OptionError(f"--drafter {name} needs --draft-model")
         options["model"] = load_model(wanted.draft_model, **settings)
+    if "head" in needed:
+        options["head"] = load_head(wanted.head, target)
     if "tokens" in needed:
         options["tokens"] = prompts(target)[0]
     num_draft = 4 if wanted.num_draft is None else wanted.num_draft
@@ -208,13 +212,17 @@ def _forerun(wanted: Wanted) -> Engine:
         verifier=wanted.verifier or AUTO,
         num_draft=num_draft,
         precision=precision(wanted),
-        described={"backend": wanted.backend, "draft_model": wanted.draft_model},
+        described={
+            "backend": wanted.backend,
+            "draft_model": wanted.draft_model,
+            "head": wanted.head,
+        },
         **dict(wanted.options),
     )
 
 
 def needs(drafter: str) -> set[str]:
-    """What a drafter, or several joined by +, cannot be made without: "model", "tokens"."""
+    """What a drafter, or several joined by +, cannot be made without: "model", "head", "tokens"."""
     return {NEEDS[name][0] for name in names(drafter) if name in NEEDS}
 
 

@@ -24,6 +24,7 @@ from forerun.certify.build import made as made_by
 from forerun.certify.plan import Case
 from forerun.certify.prompts import random_prompts
 from forerun.certify.references import folders, references
+from forerun.certify.suite import head
 from forerun.certify.tiny import Pair, random_pair
 from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import DRAFTERS, TRANSLATING, Drafter, names
@@ -78,7 +79,7 @@ def _pairs(wanted: Wanted) -> list[tuple[str, str]]:
 
 def _tiny_drafter(name: str, model: Model) -> Drafter | None:
     tokens = list(random_prompts(model.vocab_size, model.eos)[1])
-    given: dict[str, Any] = {"model": model, "tokens": tokens}
+    given: dict[str, Any] = {"model": model, "tokens": tokens, "head": head(model.vocab_size)}
     return find_drafter(name, **{need: given[need] for need in needs(name)})
 
 

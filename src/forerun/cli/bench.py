@@ -56,6 +56,15 @@ def bench(
         str | None,
         typer.Option("--draft-model", metavar="NAME|PATH", help="For systems that draft with one."),
     ] = None,
+    head: Annotated[
+        Path | None,
+        typer.Option(
+            "--head",
+            metavar="FOLDER",
+            help="For systems that draft with a trained one. \\[default: the one that comes with "
+            "forerun, if the model has one]",
+        ),
+    ] = None,
     sampling: Annotated[
         list[str] | None,
         typer.Option(
@@ -158,6 +167,7 @@ def bench(
     plan = Plan(
         model=model,
         draft_model=draft_model,
+        head=head,
         systems=[parse(name) for name in dict.fromkeys(system or _default(draft_model))],
         workloads=named(workload or ([] if passes else list(WORKLOADS))),
         samplings=tuple(dict.fromkeys(sampling or ["greedy"])),

@@ -96,6 +96,15 @@ def certify(
             help="The target, as the engine knows it. \\[default: tiny models alone]",
         ),
     ] = None,
+    head: Annotated[
+        str | None,
+        _option(
+            "--head",
+            metavar="FOLDER",
+            help="The trained head of --drafter head. \\[default: the one that comes with forerun, "
+            "if the model has one]",
+        ),
+    ] = None,
     draft_model: Annotated[
         str | None,
         _option(
@@ -300,6 +309,7 @@ def certify(
         engine=engine,
         model=model,
         draft_model=draft_model,
+        head=head,
         drafter=drafter,
         verifier=verifier,
         num_draft=num_draft,

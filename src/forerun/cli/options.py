@@ -87,8 +87,8 @@ class Settings:
         "suffix-tree, and a draft model's: tree, sampled-tree, greedy-plus-one-tree; or a draft "
         "model with other tokens: intersection, string-match; or a trained head: head, head-tree, "
         "head-sampled-tree, head-greedy-plus-one-tree. \\[default: suffix; with --draft-model "
-        "model, or intersection where its tokens are others; with --head suffix+head; with "
-        "--prediction-file prediction]",
+        "model, or intersection where its tokens are others; with --head, or where forerun brings "
+        "one, suffix+head; with --prediction-file prediction]",
     )] = None
     draft_model: Annotated[str | None, _option(
         DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model, best of "
@@ -96,7 +96,8 @@ class Settings:
     )] = None
     head: Annotated[Path | None, _option(
         DRAFTING, "--head", metavar="FOLDER", help="A head trained on the model, as forerun train "
-        "writes it, or of the speculators library's EAGLE-3 form.",
+        "writes it, or of the speculators library's EAGLE-3 form. \\[default: the one that "
+        "comes with forerun, if the model has one]",
     )] = None
     prediction_file: Annotated[Path | None, _option(
         DRAFTING, "--prediction-file", metavar="FILE", help="A text that the answer will resemble, "
@@ -201,7 +202,6 @@ class Settings:
         drafters = names(self.drafter_name)
         for option, value, goes_with, there in (
             ("--draft-model", self.draft_model, "model", bool(with_model(drafters))),
-            ("--head", self.head, "head", bool(with_head(drafters))),
             ("--prediction-file", self.prediction_file, "prediction", "prediction" in drafters),
         ):
             if value is not None and not there:
@@ -211,6 +211,10 @@ class Settings:
                 )
             if value is None and there:
                 raise OptionError(f"--drafter {self.drafter_name} needs {option}")
+        if self.head is not None and not with_head(drafters):
+            raise OptionError(
+                f"--head goes with --drafter head, not with --drafter {self.drafter_name}"
+            )
         SamplingParams.of(self.sampling())
         self.loading()
 

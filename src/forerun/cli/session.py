@@ -21,8 +21,8 @@ from forerun.engine.choices import AUTO
 from forerun.engine.prompt import Prompt
 from forerun.errors import ForerunError, KeyReuseError, LawError, OptionError
 from forerun.models.base import Model
-from forerun.models.heads.checkpoint import read_head
-from forerun.models.heads.model import HeadModel
+from forerun.models.heads.load import load_head
+from forerun.models.heads.shipped import shipped
 from forerun.models.load import load_model
 from forerun.sampling import SamplingOptions
 
@@ -137,6 +137,8 @@ class Session:
 
     def _drafter(self, predicted: str | None, prefix_memory: int) -> Drafter | None:
         name, options = self.settings.drafter_name, dict[str, Any]()
+        if self.settings.drafter is None and name == "suffix" and shipped(self.target) is not None:
+            name = "suffix+head"
         wanted = names(name)
         if with_model(wanted):
             assert self.settings.draft_model is not None
@@ -146,8 +148,7 @@ class Session:
                 name = fitting(self.target, options["model"])
                 log.info("drafter %s", name)
         if with_head(wanted):
-            assert self.settings.head is not None
-            options["head"] = HeadModel(read_head(self.settings.head), self.target)
+            options["head"] = load_head(self.settings.head, self.target)
         if "prediction" in wanted:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")

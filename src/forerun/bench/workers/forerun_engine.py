@@ -12,9 +12,10 @@ from time import perf_counter
 from typing import Any
 
 from forerun.api import load
-from forerun.drafters import with_model
+from forerun.drafters import with_head, with_model
 from forerun.engine import Engine as Decoder
 from forerun.models.base import Model, Step
+from forerun.models.heads.load import load_head
 from forerun.models.load import load_model
 
 CHUNK = 512  # tokens of a prompt read in one pass
@@ -48,13 +49,16 @@ class Engine:
         context: int,
         backend: str,
         cache: str | None = None,
+        head: str | None = None,
     ) -> None:
         settings: dict[str, Any] = {"threads": threads, "context": context, "backend": backend}
         self._cache = {} if cache is None else {"cache": Path(cache)}
         settings |= self._cache
         self.target: Model = load_model(model, **settings)
         self.draft: Model | None = load_model(draft_model, **settings) if draft_model else None
-        self._watches = [Watch(m) for m in (self.target, self.draft) if m is not None]
+        self.head = None if head is None else load_head(head or None, self.target)
+        models = (self.target, self.draft, self.head)
+        self._watches = [Watch(model) for model in models if model is not None]
         self._engines: dict[tuple[str, Any], Decoder] = {}
 
     def info(self) -> dict[str, Any]:
@@ -139,6 +143,8 @@ class Engine:
                 settings["num_draft"] = num_draft
             if with_model(mode.split("+")):
                 settings["draft_model"] = self.draft
+            if with_head(mode.split("+")):
+                settings["head"] = self.head
             if mode != "plain":
                 settings["drafter"] = mode
             self._engines[key] = load(self.target, **settings)
