@@ -9,12 +9,19 @@ import pytest
 
 from forerun.errors import OptionError
 from forerun.models.heads.checkpoint import read_head
+from forerun.train import run as running
 from forerun.train.run import Run, Wanted
 from train import tiny
 
 
 class Killed(Exception):
     pass
+
+
+@pytest.fixture(autouse=True)
+def _a_glance(monkeypatch):
+    """What is measured by the machine's own clock is measured for an instant."""
+    monkeypatch.setattr(running, "_LEAST_MEASURED", 0.01)
 
 
 def clock(step=0.05):
@@ -30,10 +37,11 @@ def wanted(folder, **more):
 def test_a_run_ends_with_a_head_that_was_judged(model, tmp_path):
     phases = []
     outcome = Run(
-        wanted(tmp_path / "run"), model, now=clock(), tell=lambda news: phases.append(news.phase)
-    ).go()
+        wanted(tmp_path / "run"), model, now=clock(), cache=tmp_path,
+        tell=lambda news: phases.append(news.phase),
+    ).go()  # fmt: skip
     assert list(dict.fromkeys(phases)) == [
-        "held-out texts", "states", "texts", "training", "evaluation",
+        "held-out texts", "states", "texts", "training", "evaluation", "measurement",
     ]  # fmt: skip
     head = read_head(outcome.head)
     assert head.config.taps == (1, 2, 3)
@@ -42,6 +50,8 @@ def test_a_run_ends_with_a_head_that_was_judged(model, tmp_path):
     assert outcome.updates > 2
     for one in outcome.acceptance.values():
         assert 0 <= one.survival[-1] <= one.survival[0] <= 1
+    assert {row.drafter for row in outcome.rows} == {"plain", "suffix", "head", "suffix+head"}
+    assert all(row.speed > 0 and row.tokens_per_pass >= 1 for row in outcome.rows)
 
 
 def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_path):
@@ -52,12 +62,12 @@ def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_pa
             raise Killed
 
     with pytest.raises(Killed):
-        Run(wanted(folder), model, now=clock(), tell=kill).go()
+        Run(wanted(folder), model, now=clock(), cache=tmp_path, tell=kill).go()
     before = (folder / "texts.jsonl").read_bytes()
     assert before.count(b"\n") > 0
     with (folder / "texts.jsonl").open("ab") as file:
         file.write(b'{"name": "9')  # a kill in the middle of a line
-    again = Run(wanted(folder), model, now=clock())
+    again = Run(wanted(folder), model, now=clock(), cache=tmp_path)
     assert again.resumed
     assert again.go() is not None
     after = (folder / "texts.jsonl").read_bytes()
@@ -70,14 +80,14 @@ def test_a_run_that_was_killed_while_it_trained_goes_on(model, tmp_path):
     folder = tmp_path / "run"
     seen = []
     stopped = Run(
-        wanted(folder), model, now=clock(), tell=seen.append,
+        wanted(folder), model, now=clock(), cache=tmp_path, tell=seen.append,
         stopping=lambda: bool(seen) and seen[-1].phase == "training" and seen[-1].fraction > 0.5,
     )  # fmt: skip
     assert stopped.go() is None
     assert (folder / "training.pt").exists()
     told = []
-    more = wanted(folder, minutes=1.3)  # to look at the clock takes time, too
-    outcome = Run(more, model, now=clock(), tell=told.append).go()
+    more = wanted(folder, minutes=2.0)  # to look at the clock takes time, too
+    outcome = Run(more, model, now=clock(), cache=tmp_path, tell=told.append).go()
     assert outcome is not None
     first = next(news for news in told if news.phase == "training")
     assert first.tokens > seen[-1].tokens

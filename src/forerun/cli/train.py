@@ -20,7 +20,8 @@ from forerun.models.load import checked_threads, load_model
 from forerun.models.machine import usable_memory
 
 if TYPE_CHECKING:
-    from forerun.train.run import News, Outcome
+    from forerun.train.data import News
+    from forerun.train.run import Outcome
 
 _SAY_EVERY = 15.0  # seconds between lines, where there is no terminal
 _SHARE = 4  # the target's caches may take a fourth of the machine's memory
@@ -106,6 +107,7 @@ def train(
     Needs the extra train. Exit code 130 after Ctrl-C, which saves what there is.
     """
     try:
+        from forerun.train import report
         from forerun.train import run as running
     except ModuleNotFoundError as error:
         raise MissingExtraError.of(error.name or "torch", "train", "forerun train") from None
@@ -135,18 +137,24 @@ def train(
             max_memory=None if memory is None else memory // _SHARE,
         )
     with Interrupts(signal.SIGINT, signal.SIGTERM) as interrupts, Teller(screen) as teller:
-        work = running.Run(wanted, target, tell=teller.tell, stopping=lambda: interrupts.pressed)
+        work = running.Run(
+            wanted,
+            target,
+            tell=teller.tell,
+            stopping=lambda: interrupts.pressed,
+            cache=cache_folder(),
+        )
         if work.resumed:
             teller.note(f"{out}: goes on where it was")
         outcome = work.go()
     if outcome is None:
         screen.note(f"stopped; the same command goes on with {out}")
         raise typer.Exit(INTERRUPTED)
-    running.write_report(out, outcome, {})
+    report.write(out / "report.json", outcome)
     if json:
         screen.line((out / "report.json").read_text().rstrip())
     else:
-        _table(screen, outcome)
+        _show(screen, outcome)
 
 
 def _layers(text: str) -> tuple[int, ...]:
@@ -206,16 +214,16 @@ class Teller:
             self._bar.update(self._task, completed=news.fraction, description=news.phase, more=more)
 
 
-def _table(screen: Screen, outcome: Outcome) -> None:
-    depth = len(next(iter(outcome.acceptance.values())).survival)
-    screen.table(
-        ("HELD OUT", *(f"DEPTH {k}" for k in range(1, depth + 1)), "TOKENS A PASS"),
-        [
-            (name, *(f"{a:.3f}" for a in one.by_depth), f"{one.tokens_per_pass:.2f}")
-            for name, one in outcome.acceptance.items()
-        ],
-    )
+def _show(screen: Screen, outcome: Outcome) -> None:
+    from forerun.train import measure, report
+
+    screen.table(*report.accepted(outcome))
+    if outcome.rows:
+        screen.line()
+        screen.table(*report.speeds(outcome))
     screen.line()
+    for sentence in measure.worth(outcome.rows):
+        screen.line(sentence)
     screen.line(
         f"{outcome.head}: trained on {counted(outcome.texts, 'text')}, "
         f"{outcome.tokens:,} tokens, {outcome.epochs:.1f} times, in {outcome.updates:,} updates"

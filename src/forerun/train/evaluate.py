@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,10 @@ from forerun.train.features import rows_of
 from forerun.train.loop import quicker_type
 from forerun.train.target import Ids
 from forerun.train.texts import Text
+from forerun.train.workers import Workers
 
 DEPTH = 5
-_PAIRS = 1000  # at a time
+_PAIRS = 500  # at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,27 +114,32 @@ class Judge:
         self._draft_id = torch.full((len(output),), -1)
         self._draft_id[self._ids] = torch.arange(len(ids))
 
-    def acceptance(self, head: Eagle3, *, texts: int | None = None) -> Acceptance:
+    def acceptance(self, head: Eagle3, workers: Workers, *, texts: int | None = None) -> Acceptance:
         """By the first so many texts; None: all."""
-        survived, places = torch.zeros(DEPTH), 0
         groups = self._corpus.batches(range(len(self._corpus))[:texts], _PAIRS)
-        kind = quicker_type()
-        for group in groups:
-            rows = self._corpus.rows(group, DEPTH)
-            at = torch.nonzero(rows.ahead >= DEPTH).squeeze(-1)
-            with torch.no_grad():
-                with torch.autocast("cpu", kind, enabled=kind != torch.float32):
-                    steps = list(head.unrolled(rows, DEPTH))
-                alive = torch.ones(len(at))
-                for k, states in enumerate(steps):
-                    z = linear(states[at].to(kind), head.lm_head.weight.to(kind)).float()
-                    kept, goes_on = self._step(rows, at + k, z)
-                    survived[k] += (alive * kept).sum()
-                    alive = alive * goes_on
-            places += len(at)
+        found = workers.map(partial(self._survived, head), groups)
+        places = sum(count for count, _ in found)
         if not places:
             return Acceptance(survival=(0.0,) * DEPTH, tokens=0)
-        return Acceptance(survival=tuple((survived / places).tolist()), tokens=places)
+        total = torch.stack([survived for _, survived in found]).sum(dim=0)
+        return Acceptance(survival=tuple((total / places).tolist()), tokens=places)
+
+    def _survived(self, head: Eagle3, group: Sequence[int]) -> tuple[int, torch.Tensor]:
+        """Places in some texts, and the sum of each depth's survival over them."""
+        rows = self._corpus.rows(group, DEPTH)
+        at = torch.nonzero(rows.ahead >= DEPTH).squeeze(-1)
+        kind = quicker_type()
+        survived, alive = torch.zeros(DEPTH), torch.ones(len(at))
+        with torch.no_grad():
+            with torch.autocast("cpu", kind, enabled=kind != torch.float32):
+                steps = list(head.unrolled(rows, DEPTH))
+            matrix = head.lm_head.weight.to(kind)
+            for k, states in enumerate(steps):
+                z = linear(states[at].to(kind), matrix).float()
+                kept, goes_on = self._step(rows, at + k, z)
+                survived[k] = (alive * kept).sum()
+                alive = alive * goes_on
+        return len(at), survived
 
     def _step(
         self, rows: Rows, at: torch.Tensor, z: torch.Tensor

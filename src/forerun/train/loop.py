@@ -1,14 +1,13 @@
 """Updates of a head, and its state on disk.
 
-    training = Training(head, corpus, output, seed=0, threads=2)
+    training = Training(head, corpus, output, seed=0, workers=workers)
     training.update(fraction)        one update, at 0 (its beginning) to 1 (its end) of the schedule
     training.save(path);  training.load(path)
 
 Many small updates at a high rate, which falls linearly to nothing, brought most (docs/LOG.md). In
 the last part of the schedule the distance to the target's law is trained in place of KL.
 
-Each thread takes texts of its own through the head and back, with torch inside of it on one thread:
-they meet once an update, where threads inside of torch would meet thousands of times.
+Each of the workers takes texts of its own through the head and back; they meet once an update.
 
 A state on disk is there whole or not at all, and holds all that decides how training goes on.
 
@@ -19,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -30,6 +28,7 @@ import torch
 from forerun.train.batches import Corpus
 from forerun.train.eagle3 import Eagle3
 from forerun.train.loss import WEIGHTS, unrolled_loss
+from forerun.train.workers import Workers
 
 RATE, WARM_UP = 3e-3, 50  # of Adam; updates over which it rises
 PAIRS = 600  # of an update, at least
@@ -46,24 +45,20 @@ class Training:
         output: torch.Tensor,
         *,
         seed: int,
-        threads: int = 1,
+        workers: Workers,
         weights: Sequence[float] = WEIGHTS,
         pairs: int = PAIRS,
         rate: float = RATE,
     ) -> None:
         self.head, self._corpus, self._output = head, corpus, output
         self._seed, self._weights, self._pairs, self._rate = seed, weights, pairs, rate
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, initializer=partial(torch.set_num_threads, 1))
+        self._workers = workers
         self._parameters = list(head.parameters())
         self._adam = torch.optim.Adam(self._parameters, lr=rate, betas=(0.9, 0.95), fused=True)
         self.updates = self.tokens = 0
         self.epoch, self._done = 0, 0  # of this epoch, batches behind us
         self._ahead: Iterator[list[list[int]]] = iter(())
         self._deal()
-
-    def close(self) -> None:
-        self._pool.shutdown()
 
     def update(self, fraction: float) -> float:
         """Train on the next batch; its loss a token."""
@@ -73,7 +68,7 @@ class Training:
             self._deal()
             shares = next(self._ahead)
         distance = fraction >= 1 - DISTANCE
-        found = list(self._pool.map(partial(self._gradients, distance), shares))
+        found = self._workers.map(partial(self._gradients, distance), shares)
         tokens = sum(count for count, _, _ in found)
         for i, parameter in enumerate(self._parameters):
             parameter.grad = torch.stack([n / tokens * of[i] for n, _, of in found]).sum(dim=0)
@@ -106,8 +101,9 @@ class Training:
         """The epoch's batches from where we are: each a group of texts for every thread."""
         dice = torch.Generator().manual_seed(1_000_003 * self._seed + self.epoch)
         order = torch.randperm(len(self._corpus), generator=dice).tolist()
-        groups = list(self._corpus.batches(order, self._pairs // self._threads))
-        batches = [groups[i : i + self._threads] for i in range(0, len(groups), self._threads)]
+        share = self._workers.threads
+        groups = list(self._corpus.batches(order, self._pairs // share))
+        batches = [groups[i : i + share] for i in range(0, len(groups), share)]
         self._ahead = iter(batches[self._done :])
 
     # ------------------------------------------------------------------ on disk

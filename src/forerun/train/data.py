@@ -1,0 +1,149 @@
+"""What a run trains on and is judged by: texts and their states, made as far as they are not there.
+
+What this module does not know: heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from forerun.engine import Engine
+from forerun.errors import OptionError
+from forerun.models.base import Model
+from forerun.train import prompts
+from forerun.train.batches import Corpus
+from forerun.train.chats import Chat, of_prompts
+from forerun.train.clock import Clock
+from forerun.train.continuations import SLOTS, TEMPERATURES, Continuations
+from forerun.train.evaluate import Acceptance, Laws, laws
+from forerun.train.features import StateFile, Taps, rows_of
+from forerun.train.folder import Folder
+from forerun.train.texts import TextFile
+
+DATA = 0.5  # of the time: until texts and states are there
+HELD_OUT = {"greedy": 0.0, "sampled": 1.0}  # temperatures of the texts that judge
+MOST_HELD_OUT = 80  # chats of each
+_ANSWER = 256  # most tokens of one
+
+
+@dataclass(frozen=True, kw_only=True)
+class News:
+    """What goes on. `fraction` of the phase; `tokens` of it so far."""
+
+    phase: str
+    fraction: float
+    tokens: int = 0
+    left: float = 0.0  # seconds of the whole run
+    acceptance: dict[str, Acceptance] = field(default_factory=dict)
+
+
+class Data:
+    """`chats` None: the prompts that come with forerun; so with `evaluation`.
+
+    tell      hears what goes on
+    stopping  whether to end where it can go on later
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        folder: Folder,
+        taps: Taps,
+        clock: Clock,
+        *,
+        seed: int,
+        chats: Sequence[Chat] | None,
+        evaluation: Sequence[Chat] | None,
+        tell: Callable[[News], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._model, self._folder, self._taps, self._clock = model, folder, taps, clock
+        self._seed, self._chats, self._evaluation = seed, chats, evaluation
+        self._tell, self._stopping = tell, stopping
+        self._reading_speed = 2000.0  # rows a second, until it is measured
+
+    def asked(self) -> list[Chat]:
+        """The chats that a head is judged by: fewer where there is little time."""
+        count = int(min(MOST_HELD_OUT, max(8, self._clock.given / 30)))
+        chats = of_prompts(prompts.held_out()) if self._evaluation is None else self._evaluation
+        return list(islice(chats, count))
+
+    def held_out(self) -> dict[str, tuple[Corpus, Laws]] | None:
+        """What judges: answers of each of HELD_OUT, and the target's laws in them. None where it
+        was stopped."""
+        found = {}
+        for kind, temperature in HELD_OUT.items():
+            with TextFile(self._folder.held_out(kind, ".jsonl")) as texts:
+                if not self._write(texts, self.asked(), (temperature,), "held-out texts", _never):
+                    return None
+                if (corpus := self.corpus(texts, self._folder.held_out(kind, ".f16"))) is None:
+                    return None
+                law = laws(self._model, list(texts), self._folder.held_out(kind, ".npz"))
+            found[kind] = (corpus, law)
+        return found
+
+    def write(self, texts: TextFile) -> bool:
+        """Texts to train on, until their time is over or all chats are answered; False where it
+        was stopped. OptionError where the time brought none."""
+        start, until = self._clock.spent, DATA * self._clock.given
+
+        def fraction() -> float:
+            """Of the time, with what the states of what is written will take."""
+            reading = sum(map(rows_of, texts)) / self._reading_speed
+            return (self._clock.spent + reading - start) / max(until - start, 1.0)
+
+        chats = of_prompts(prompts.training(self._seed)) if self._chats is None else self._chats
+        self._write(texts, chats, TEMPERATURES, "texts", fraction)
+        if not len(texts) and not self._stopping():
+            raise OptionError("nothing was written to train on: give more --minutes")
+        return not self._stopping()
+
+    def corpus(self, texts: TextFile, path: Path) -> Corpus | None:
+        """Of all texts, with their states; None where it was stopped."""
+        states = StateFile(path, self._taps)
+        total, rows, began = max(sum(map(rows_of, texts)), 1), 0, self._clock.spent
+
+        def watch(done: int) -> None:
+            nonlocal rows
+            rows = done
+            self._say("states", done / total, done)
+
+        done = states.compute(self._model, list(texts), stopping=self._stopping, watch=watch)
+        if done < len(texts):
+            return None
+        if rows:
+            self._reading_speed = rows / max(self._clock.spent - began, 1e-3)
+        found, starts = states.read(list(texts))
+        return Corpus(list(texts), found, starts, self._taps)
+
+    def _write(
+        self,
+        texts: TextFile,
+        chats: Iterable[Chat],
+        temperatures: Sequence[float],
+        phase: str,
+        fraction: Callable[[], float],
+    ) -> bool:
+        with Engine(self._model, num_draft=0, max_batch=SLOTS) as engine:
+            work = Continuations(
+                engine,
+                texts,
+                seed=self._seed,
+                max_tokens=_ANSWER,
+                temperatures=temperatures,
+                stopping=lambda: self._stopping() or fraction() >= 1,
+                watch=lambda tokens: self._say(phase, fraction(), tokens),
+            )
+            return work.run(chats)
+
+    def _say(self, phase: str, fraction: float, tokens: int) -> None:
+        left = self._clock.left
+        self._tell(News(phase=phase, fraction=min(fraction, 1.0), tokens=tokens, left=left))
+
+
+def _never() -> float:
+    """The fraction of a phase that has all the time it takes."""
+    return 0.0
