@@ -13,6 +13,7 @@
     ├── OverloadedError                 too many requests wait already; later there may be room
     ├── RoundError                      a round broke off; names what broke it (never the request)
     ├── ModelFileError (ValueError)     a model file is corrupt, truncated, or of an unknown kind
+    ├── MemoryFileError (ValueError)    a file of remembered texts is another model's, or none
     ├── FetchError                      a model could not be fetched
     ├── TemplateError (ValueError)      a chat template is missing or fails
     ├── SourceChangedError              a batch's input was changed while it was read
@@ -93,6 +94,10 @@ class RoundError(ForerunError):
 
 class ModelFileError(ForerunError, ValueError):
     """A model file is corrupt, truncated, or of a kind that cannot be read."""
+
+
+class MemoryFileError(ForerunError, ValueError):
+    """A file of remembered texts cannot be used: of another vocabulary, of another kind."""
 
 
 class FetchError(ForerunError):

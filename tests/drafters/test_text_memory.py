@@ -99,7 +99,8 @@ def test_tenants_share_the_limit_and_nothing_else() -> None:
     assert memory.bytes == 3 * RememberedText.size(20)
     memory.add(numbered(100), "b")
     memory.add(numbered(200), "b")
-    assert [len(memory.texts(tenant)) for tenant in ("a", "b")] == [0, 3], "a's was the oldest"
+    held = [[text.tokens[0] for text in memory.texts(tenant)] for tenant in ("a", "b")]
+    assert held == [[0], [200, 100]], "a's was the oldest, but b has more"
     again = TextMemory(3 * RememberedText.size(20))
     again.add(numbered(0), "a")
     again.add(numbered(100), "a")
@@ -136,3 +137,25 @@ def test_places_vote() -> None:
     assert list(votes([(c, 3), (a, 3), (b, 3)])) == [(7, 2 / 4), (8, 1 / 2)]
     assert list(votes([(c, 3), (a, 3)])) == [(5, 1 / 3)], "a tie goes to the first place"
     assert list(votes([])) == []
+
+
+def test_whose_texts_take_most_room_loses_first() -> None:
+    memory = TextMemory(4 * RememberedText.size(20))
+    memory.add(numbered(0), "few")
+    for start in range(100, 1000, 100):
+        memory.add(numbered(start), "many")
+    assert [text.tokens[0] for text in memory.texts("few")] == [0]
+    assert [text.tokens[0] for text in memory.texts("many")] == [900, 800, 700]
+    memory.add(numbered(2000), "few")
+    assert len(memory.texts("few")) == len(memory.texts("many")) == 2
+    assert memory.bytes == 4 * RememberedText.size(20)
+
+
+def test_changes_are_counted() -> None:
+    memory = TextMemory(RememberedText.size(20))
+    memory.add(numbered(0, 30))
+    assert memory.changes == 0, "it did not fit"
+    memory.add(numbered(0))
+    memory.add(numbered(0))
+    assert memory.changes == 2
+    assert memory.snapshot() == [("", tuple(numbered(0)))]

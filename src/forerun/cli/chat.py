@@ -14,6 +14,7 @@ import typer
 
 from forerun.cli.logs import logging_to
 from forerun.cli.options import PROMPT, Settings, command, spoken
+from forerun.cli.remembering import remembering
 from forerun.cli.report import as_dict, summary
 from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
@@ -82,9 +83,10 @@ def chat(
             screen.note(f"{session.target.name}: write a message; /help for commands")
             if not settings.json and not settings.plain:
                 screen.legend()
-        for line in _typed(screen) if interactive else _piped():
-            if not talk.take(line, patient=interactive):
-                break
+        with remembering(settings, session.engine):
+            for line in _typed(screen) if interactive else _piped():
+                if not talk.take(line, patient=interactive):
+                    break
 
 
 @dataclass

@@ -11,6 +11,7 @@ import typer
 from forerun.cli.compare import compare
 from forerun.cli.logs import logging_to
 from forerun.cli.options import DRAFTING, PROMPT, Settings, command, spoken
+from forerun.cli.remembering import remembering
 from forerun.cli.report import as_dict, summary
 from forerun.cli.screen import DIM, Screen
 from forerun.cli.session import Session
@@ -128,7 +129,8 @@ def generate(
         session = Session(settings, screen, trace, predicted)
         if grammar is not None:
             session.sampling["grammar"] = grammar
-        error = compare(session, asked) if compare_ else _single(session, asked)
+        with remembering(settings, session.engine):
+            error = compare(session, asked) if compare_ else _single(session, asked)
     if error is not None:
         screen.error(spoken(str(error)))
         raise typer.Exit(1)

@@ -24,7 +24,7 @@ from forerun.cli.values import (
     whole,
     whole_or_auto,
 )
-from forerun.drafters import names, with_head, with_model
+from forerun.drafters import names, with_head, with_memory, with_model
 from forerun.engine.choices import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.cores import usable_cores
@@ -103,6 +103,15 @@ class Settings:
         DRAFTING, "--prediction-file", metavar="FILE", help="A text that the answer will resemble, "
         "such as the old version of a file.",
     )] = None
+    memory: Annotated[Path | None, _option(
+        DRAFTING, "--memory", metavar="FILE", help="Draft from earlier requests' texts too, and "
+        "keep them in this file between runs; for suffix and suffix-tree. It holds what users "
+        "wrote.",
+    )] = None
+    memory_size: Annotated[str, _option(
+        DRAFTING, "--memory-size", metavar="SIZE", help="Most memory those texts take, of all keys "
+        "together.",
+    )] = "64MiB"
     num_draft: Annotated[Any, _option(
         DRAFTING, "-k", "--num-draft", parser=whole_or_auto, metavar="N|auto",
         help="Tokens guessed per target pass; 0: none. auto: as many as promise most tokens per "
@@ -215,6 +224,12 @@ class Settings:
             raise OptionError(
                 f"--head goes with --drafter head, not with --drafter {self.drafter_name}"
             )
+        if self.memory is not None and not with_memory(drafters):
+            raise OptionError(
+                "--memory goes with --drafter suffix or suffix-tree, alone or joined with others, "
+                f"not with --drafter {self.drafter_name}"
+            )
+        parse_size("--memory-size", self.memory_size)
         SamplingParams.of(self.sampling())
         self.loading()
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from forerun.cli.options import DRAFTING, MODEL, Settings, command
+from forerun.cli.remembering import remembering
 from forerun.cli.screen import Screen
 from forerun.cli.serve import (
     API_KEY,
@@ -68,7 +69,7 @@ def play(
     if engine is not None:
         engine.costs()  # the page shows them, whether anything drafts or not
     level = logging.WARNING if log_file is None else logging.INFO
-    with server.logging_lines(log_file, level=level):
+    with server.logging_lines(log_file, level=level), remembering(settings, engine):
         serving = server.Server(engine, config, host=host, port=port)
         screen.note(f"the playground is at {serving.url} (Ctrl-C ends it)")
         if not no_open and _has_windows():

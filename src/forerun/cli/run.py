@@ -16,6 +16,7 @@ from forerun.cli.interrupts import INTERRUPTED, Interrupts
 from forerun.cli.logs import logging_to
 from forerun.cli.options import DRAFTING, MODEL, Settings, command
 from forerun.cli.progress import Progress
+from forerun.cli.remembering import remembering
 from forerun.cli.screen import Screen
 from forerun.cli.serve import loaded, name_of
 from forerun.cli.values import counted, number, parse_size, whole
@@ -133,6 +134,8 @@ def run(
     requests = None if file == "-" else Path(file)
     if answers is not None and requests is not None and answers.resolve() == requests.resolve():
         raise OptionError(f"--out {out} is the file of requests: give another")
+    if ray is not None and settings.memory is not None:
+        raise OptionError("--memory is one process's: leave it out with --ray")
     if ray is not None and answers is None:
         raise OptionError("--ray needs -o FILE: Ray itself writes to standard output")
     names = tuple(served_model_name or [name_of(settings.model)])
@@ -170,7 +173,7 @@ def run(
                     engine = ready(settings, screen, **caches)
                     desk = batch.Desk(engine, terms)
                     plan.tell_of_others(desk.maker)
-                    with engine:
+                    with remembering(settings, engine), engine:
                         plan.go(partial(batch.Batch, engine, desk, source, output), interrupts)
         code = plan.tell_what_came()
     if code:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from forerun.cli.options import DRAFTING, MODEL, Settings, command
+from forerun.cli.remembering import remembering
 from forerun.cli.screen import Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
@@ -154,7 +155,10 @@ def serve(
     if engine.drafter is not None:
         engine.costs()  # now, not in the middle of the first requests
     level = logging.DEBUG if verbose else logging.INFO
-    with server.logging_lines(log_file, texts=log_prompts, level=level):
+    with (
+        server.logging_lines(log_file, texts=log_prompts, level=level),
+        remembering(settings, engine),
+    ):
         server.Server(engine, config, host=host, port=port).run()
 
 

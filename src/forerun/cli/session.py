@@ -13,6 +13,7 @@ from forerun.cli.options import Settings
 from forerun.cli.report import drafting, summary
 from forerun.cli.screen import Screen
 from forerun.cli.trace_file import TraceFile
+from forerun.cli.values import parse_size
 from forerun.drafters import drafter as find_drafter
 from forerun.drafters import fitting, names, with_head, with_model
 from forerun.drafters.base import Drafter
@@ -149,6 +150,8 @@ class Session:
                 log.info("drafter %s", name)
         if with_head(wanted):
             options["head"] = load_head(self.settings.head, self.target)
+        if self.settings.memory is not None:
+            options["memory_bytes"] = parse_size("--memory-size", self.settings.memory_size)
         if "prediction" in wanted:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")

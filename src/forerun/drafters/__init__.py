@@ -15,6 +15,7 @@ from forerun.drafters.head import (
 )
 from forerun.drafters.hybrid import HybridDrafter
 from forerun.drafters.intersection import IntersectionDrafter
+from forerun.drafters.lookup import RememberingDrafter
 from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
 from forerun.drafters.prediction import PredictionDrafter
@@ -120,6 +121,14 @@ def with_model(found: Sequence[str]) -> list[str]:
 def with_head(found: Sequence[str]) -> list[str]:
     """Those of the names that need a trained head."""
     return [name for name in found if NEEDS.get(name, ("",))[0] == "head"]
+
+
+def with_memory(found: Sequence[str]) -> list[str]:
+    """Those of the names that can remember earlier requests' texts."""
+    makes = [(name, DRAFTERS[name]) for name in found]
+    return [
+        n for n, make in makes if inspect.isclass(make) and issubclass(make, RememberingDrafter)
+    ]
 
 
 def fitting(target: Model, model: Model) -> str:

@@ -11,7 +11,8 @@ time that a draft saves would tell one tenant what another wrote.
 
 The least recently used text goes first. A text is used when a finished one repeats it: a quarter of
 the new text's places, of a sample, are found in it. (Not when a draft was taken from it: that would
-depend on how the text was cut into rounds.)
+depend on how the text was cut into rounds.) Whose texts take most room loses first, so that one
+tenant's many do not drive out another's few.
 """
 
 from __future__ import annotations
@@ -65,12 +66,15 @@ class TextMemory:
     """Texts by recency of use, of at most `limit` bytes together.
 
     A text larger than the limit is not remembered; nothing is where the limit is 0. Texts that went
-    out stay in the process until the requests that look into them are over.
+    out stay in the process until the requests that look into them are over. `changes` counts what
+    was added or used.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
+        self.changes = 0
+        self._held: dict[str, int] = {}  # bytes by tenant
         self._texts: dict[Key, RememberedText] = {}  # least recently used first
 
     def texts(self, tenant: str = "") -> tuple[RememberedText, ...]:
@@ -80,19 +84,44 @@ class TextMemory:
 
     def add(self, tokens: Sequence[int], tenant: str = "") -> None:
         """Remember a finished text; one that is there already counts as used."""
-        key, size = (tenant, tuple(tokens)), RememberedText.size(len(tokens))
-        if size > self.limit:
+        key = (tenant, tuple(tokens))
+        if RememberedText.size(len(tokens)) > self.limit:
             return
+        self.changes += 1
         for used in self._repeated(key):
             self._texts[used] = self._texts.pop(used)
         if known := self._texts.pop(key, None):
             self._texts[tenant, known.tokens] = known
             return
+        self._insert(key)
+
+    def restore(self, tokens: Sequence[int], tenant: str) -> None:
+        """Remember a text of `snapshot`, as the last one used."""
+        key = (tenant, tuple(tokens))
+        if RememberedText.size(len(tokens)) <= self.limit and key not in self._texts:
+            self._insert(key)
+
+    def snapshot(self) -> list[Key]:
+        """Tenant and text of each, the least recently used first. Any thread may ask: the keys are
+        copied in one step of the interpreter."""
+        return list(self._texts)
+
+    def _insert(self, key: Key) -> None:
+        tenant, size = key[0], RememberedText.size(len(key[1]))
         while self.bytes + size > self.limit:
-            oldest = next(iter(self._texts))
-            self.bytes -= RememberedText.size(len(self._texts.pop(oldest).tokens))
+            held = {**self._held, tenant: self._held.get(tenant, 0) + size}
+            largest = max((one for one in held if self._held.get(one)), key=held.__getitem__)
+            self._drop(next(one for one in self._texts if one[0] == largest))
         self._texts[key] = RememberedText(key[1])
         self.bytes += size
+        self._held[tenant] = self._held.get(tenant, 0) + size
+
+    def _drop(self, key: Key) -> None:
+        size = RememberedText.size(len(self._texts.pop(key).tokens))
+        self.bytes -= size
+        self._held[key[0]] -= size
+        if not self._held[key[0]]:
+            del self._held[key[0]]
 
     def _repeated(self, key: Key) -> list[Key]:
         """The tenant's texts that share a quarter of the sampled places of this one."""
