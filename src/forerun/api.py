@@ -13,8 +13,7 @@ from forerun.engine.choices import AUTO
 from forerun.engine.engine import Engine
 from forerun.errors import OptionError
 from forerun.models.base import Model
-from forerun.models.heads.load import load_head
-from forerun.models.heads.model import HeadModel
+from forerun.models.heads.load import AnyHead, load_head
 from forerun.models.load import load_model
 
 
@@ -23,7 +22,7 @@ def load(
     drafter: Drafter | str | None = None,
     *,
     draft_model: Model | str | Path | None = None,
-    head: HeadModel | str | Path | None = None,
+    head: AnyHead | str | Path | None = None,
     verifier: str = AUTO,
     num_draft: int | Literal["auto"] = AUTO,
     max_batch: int = 8,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from forerun.certify.suite import TWIG
-from forerun.certify.tiny_head import tiny_head
+from forerun.certify.tiny_head import tiny_head, tiny_mlp_head
 from forerun.drafters import (
     Drafter,
     HeadDrafter,
@@ -25,8 +25,10 @@ from forerun.drafters import (
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.base import Abilities, Step
 from forerun.models.heads.config import HeadConfig
+from forerun.models.heads.mlp_checkpoint import MLPConfig
+from forerun.models.heads.mlp_model import MLPHeadModel
 from forerun.models.heads.model import HeadModel
-from forerun.models.tabular import HIDDEN, TabularModel
+from forerun.models.tabular import HIDDEN, LAYERS, TabularModel
 from forerun.numerics.token_tree import NOTHING
 
 from .contract import DrafterContract, V, ask, same, tabular
@@ -132,6 +134,17 @@ class TestHeadOfShortContext(HeadContract):
 
     def make(self) -> Drafter:
         return checked(ToldHead(head_model(context=16)))
+
+
+class TestHydra(HeadContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        config = MLPConfig(
+            form="hydra", hidden=HIDDEN, width=HIDDEN, depths=3, taps=(LAYERS,), vocabulary=V,
+            draft_vocabulary=3,
+        )  # fmt: skip
+        return checked(ToldHead(MLPHeadModel(tiny_mlp_head(config), target(), kernels="numpy")))
 
 
 class TestHeadTree(HeadContract):

@@ -23,6 +23,7 @@ from forerun.engine.request import Request
 from forerun.errors import CapabilityError
 from forerun.models.heads.checkpoint import Head
 from forerun.models.heads.graph import HeadFile
+from forerun.models.heads.mlp_checkpoint import MLPHead
 from forerun.models.native.reference import Weights
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
@@ -42,6 +43,7 @@ _SHARED = (
     Translator,
     Head,
     HeadFile,
+    MLPHead,
     Weights,
 )
 """Code, and frozen values that may hold code; an object that can be called may have a state."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forerun.certify.enumerate import exact_law, plain_law, total_variation
-from forerun.certify.tiny_head import tiny_head
+from forerun.certify.tiny_head import tiny_head, tiny_mlp_head
 from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import (
     Drafter,
@@ -43,8 +43,10 @@ from forerun.drafters.base import parts
 from forerun.engine.choices import AUTO
 from forerun.errors import UnknownNameError
 from forerun.models.heads.config import HeadConfig
+from forerun.models.heads.mlp_checkpoint import MLPConfig
+from forerun.models.heads.mlp_model import MLPHeadModel
 from forerun.models.heads.model import HeadModel
-from forerun.models.tabular import HIDDEN, TabularModel
+from forerun.models.tabular import HIDDEN, LAYERS, TabularModel
 from forerun.pace import Costs
 from forerun.verifiers import VERIFIERS, verifier
 
@@ -245,6 +247,15 @@ def head(vocabulary: int) -> HeadModel:
     return HeadModel(tiny_head(config), target(vocabulary), kernels="numpy", exact=True)
 
 
+def mlp_head(vocabulary: int, form: str) -> MLPHeadModel:
+    """It drafts two tokens at most."""
+    config = MLPConfig(
+        form=form, hidden=HIDDEN, width=HIDDEN, depths=2, taps=(LAYERS,),
+        vocabulary=vocabulary, draft_vocabulary=min(vocabulary, 2),
+    )  # fmt: skip
+    return MLPHeadModel(tiny_mlp_head(config), target(vocabulary), kernels="numpy", exact=True)
+
+
 def _predicted(vocabulary: int) -> list[int]:
     return [int(x) for x in np.random.default_rng(5).integers(vocabulary, size=8)]
 
@@ -278,7 +289,12 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     "greedy-plus-one-tree": {
         "": lambda vocabulary: GreedyPlusOneTreeDrafter(draft_model(vocabulary), shape=TWIG)
     },
-    "head": {"": lambda vocabulary: HeadDrafter(head(vocabulary))},
+    "head": {
+        "": lambda vocabulary: HeadDrafter(head(vocabulary)),
+        "hydra": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "hydra")),
+        "blockwise": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "blockwise")),
+        "medusa": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "medusa")),
+    },
     "head-tree": {"": lambda vocabulary: HeadTreeDrafter(head(vocabulary))},
     "head-sampled-tree": {
         "": lambda vocabulary: HeadSampledTreeDrafter(head(vocabulary), shape=TWIG)

@@ -1,4 +1,4 @@
-"""A head on the target drafts: EAGLE-3 (Li et al. 2025, arXiv 2503.01840).
+"""A head on the target drafts, such as EAGLE-3's (Li et al. 2025, arXiv 2503.01840).
 
     text         t0    t1    t2    t3            the target has read all but t3
     features           f0    f1    f2            of what it read: hidden states of some layers
@@ -21,7 +21,7 @@ A head that drafts some of the target's ids only gives the others no mass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,13 @@ from forerun.drafters.tree import (
 )
 from forerun.errors import OptionError
 from forerun.models.base import Model, Step, Tapped
-from forerun.models.heads.model import HeadModel
+from forerun.models.heads.load import AnyHead
 
 
 class ReadsFeatures(ModelDrafter):
     """What drafters of heads share: pairs in place of tokens."""
 
-    model: HeadModel
+    model: Any  # an `AnyHead`
     _target: Tapped
 
     def check(self, target: Model) -> None:
@@ -70,7 +70,7 @@ class ReadsFeatures(ModelDrafter):
 
     @property
     def _readable(self) -> int:
-        return self.model.readable
+        return int(self.model.readable)
 
     def _cut(self, state: DraftSlot) -> None:
         assert state.slot is not None
@@ -117,8 +117,11 @@ class HeadDrafter(ReadsFeatures):
 
     name = "head"
 
-    def __init__(self, head: HeadModel, *, sampling: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, head: AnyHead, *, sampling: Mapping[str, Any] | None = None) -> None:
         super().__init__(checked_head(head), sampling=sampling)
+
+    def outlook(self, slot: int, length: int, most: int) -> Outlook:
+        return super().outlook(slot, length, min(most, self.model.depths))
 
 
 @dataclass(eq=False)
@@ -130,6 +133,13 @@ class GrowingFromStates(Growing):
 
 class HeadTreeReader(ReadsFeatures, TreeDrafter):
     """What drafters of trees from heads share: each node is fed what came out at its parent."""
+
+    def outlook(self, slot: int, length: int, most: int) -> Outlook:
+        said = super().outlook(slot, length, most)
+        if said.trees is None:
+            return said
+        depth = min(said.trees.depth, self.model.depths)
+        return replace(said, trees=replace(said.trees, depth=depth))
 
     def _growing(self, request: DraftRequest) -> Growing | None:
         tree = super()._growing(request)
@@ -164,7 +174,7 @@ class HeadTreeDrafter(HeadTreeReader, LikeliestTreeDrafter):
     name = "head-tree"
 
     def __init__(
-        self, head: HeadModel, *, depth: int = 8, sampling: Mapping[str, Any] | None = None
+        self, head: AnyHead, *, depth: int = 8, sampling: Mapping[str, Any] | None = None
     ) -> None:
         LikeliestTreeDrafter.__init__(self, checked_head(head), depth=depth, sampling=sampling)
 
@@ -176,7 +186,7 @@ class HeadSampledTreeDrafter(HeadTreeReader, SampledTreeDrafter):
 
     def __init__(
         self,
-        head: HeadModel,
+        head: AnyHead,
         *,
         shape: Sequence[int] | None = None,
         sampling: Mapping[str, Any] | None = None,
@@ -191,7 +201,7 @@ class HeadGreedyPlusOneTreeDrafter(HeadTreeReader, GreedyPlusOneTreeDrafter):
 
     def __init__(
         self,
-        head: HeadModel,
+        head: AnyHead,
         *,
         shape: Sequence[int] | None = None,
         sampling: Mapping[str, Any] | None = None,
@@ -199,7 +209,7 @@ class HeadGreedyPlusOneTreeDrafter(HeadTreeReader, GreedyPlusOneTreeDrafter):
         GreedyPlusOneTreeDrafter.__init__(self, checked_head(head), shape=shape, sampling=sampling)
 
 
-def checked_head(head: Any) -> HeadModel:
-    if not isinstance(head, HeadModel):
+def checked_head(head: Any) -> AnyHead:
+    if not isinstance(head, AnyHead):
         raise OptionError(f"a head is a HeadModel(read_head(folder), target), not {head!r}")
     return head

@@ -23,7 +23,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import safetensors
@@ -40,6 +40,19 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 SCALE = "_scale"  # what is added to a matrix's name
 
 
+class Tensors(dict[str, Array]):
+    """As they are stored, by name."""
+
+    def floats(self, name: str) -> Floats:
+        stored = self[name]
+        if stored.dtype != np.int8:
+            return stored.astype(np.float32, copy=False)
+        scales = self[name + SCALE].astype(np.float32)
+        groups = stored.reshape(len(stored), scales.shape[1], -1)
+        found: Floats = (groups * scales[..., None]).reshape(stored.shape)
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Head:
     """A checkpoint in memory. `head[name]` is a tensor as float32."""
@@ -51,13 +64,7 @@ class Head:
     tensors: Mapping[str, Array]
 
     def __getitem__(self, name: str) -> Floats:
-        stored = self.tensors[name]
-        if stored.dtype != np.int8:
-            return stored.astype(np.float32, copy=False)
-        scales = self.tensors[name + SCALE].astype(np.float32)
-        groups = stored.reshape(len(stored), scales.shape[1], -1)
-        found: Floats = (groups * scales[..., None]).reshape(stored.shape)
-        return found
+        return Tensors(self.tensors).floats(name)
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -102,22 +109,16 @@ def read_head(folder: str | os.PathLike[str]) -> Head:
     """ModelFileError where it cannot be one, naming file and tensor; CapabilityError where it asks
     for what is not computed here."""
     folder = Path(folder)
-    config = HeadConfig.parse(_json(folder / CONFIG), str(folder / CONFIG))
+    config = HeadConfig.parse(read_json(folder / CONFIG), str(folder / CONFIG))
     where = folder / WEIGHTS
-    tensors = _tensors(where)
+    tensors = read_tensors(where)
     layers = 1 + max((_layer(name) for name in tensors), default=0)
-    ids = _ids(where, config, tensors.pop("d2t", None), tensors.pop("t2d", None))
+    ids = ids_of(where, config, tensors)
     taps = 3 if config.taps is None else len(config.taps)
     expected = shapes(config, layers, taps)
     if "embed_tokens.weight" in tensors:
         expected["embed_tokens.weight"] = (config.vocabulary, config.hidden)
-    for name, shape in expected.items():
-        if name not in tensors:
-            raise ModelFileError(f"{where}: tensor {name!r} is missing")
-        _check(where, name, tensors, shape)
-    scales = {name + SCALE for name in expected if tensors[name].dtype == np.int8}
-    if unknown := sorted(tensors.keys() - expected.keys() - scales):
-        raise ModelFileError(f"{where}: tensor {unknown[0]!r} is not one of such a head's")
+    check_tensors(where, tensors, expected)
     return Head(path=folder, config=config, layers=layers, ids=ids, tensors=tensors)
 
 
@@ -132,7 +133,13 @@ def write_head(
 
     They are stored in float16; matrices with `bits` 8 as int8, of which each row has a scale.
     """
-    folder = Path(folder)
+    write_files(Path(folder), config.as_json(), tensors, bits=bits)
+
+
+def write_files(
+    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Array], *, bits: int
+) -> None:
+    """See `write_head`."""
     folder.mkdir(parents=True, exist_ok=True)
     stored: dict[str, Array] = {}
     for name, values in tensors.items():
@@ -146,7 +153,7 @@ def write_head(
             stored[name] = values.astype(np.float16)
     whole = {name: np.ascontiguousarray(values) for name, values in stored.items()}
     _replace(folder / WEIGHTS, safetensors.numpy.save(whole, {"format": "pt"}))
-    _replace(folder / CONFIG, (json.dumps(config.as_json(), indent=2) + "\n").encode())
+    _replace(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 
 
 def offsets(ids: Array, vocabulary: int) -> dict[str, Array]:
@@ -159,7 +166,7 @@ def offsets(ids: Array, vocabulary: int) -> dict[str, Array]:
 # ---------------------------------------------------------------------------- reading
 
 
-def _json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -176,7 +183,7 @@ _TYPES: Mapping[str, tuple[str, Any]] = {
 }  # fmt: skip
 
 
-def _tensors(path: Path) -> dict[str, Array]:
+def read_tensors(path: Path) -> dict[str, Array]:
     try:
         entries: Any = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except OSError as error:
@@ -199,8 +206,18 @@ def _layer(name: str) -> int:
     return int(parts[1]) if parts[0] == "layers" and parts[1].isdigit() else 0
 
 
-def _ids(where: Path, config: HeadConfig, d2t: Array | None, t2d: Array | None) -> Array:
-    """The target's ids that can be drafted, by draft id."""
+class Vocabularies(Protocol):
+    """What a head's configuration says of ids."""
+
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def draft_vocabulary(self) -> int: ...
+
+
+def ids_of(where: Path, config: Vocabularies, tensors: dict[str, Array]) -> Array:
+    """The target's ids that can be drafted, by draft id; `d2t` and `t2d` are taken out."""
+    d2t, t2d = tensors.pop("d2t", None), tensors.pop("t2d", None)
     if d2t is None:
         if config.draft_vocabulary != config.vocabulary:
             raise ModelFileError(f"{where}: tensor 'd2t' is missing")
@@ -218,6 +235,19 @@ def _ids(where: Path, config: HeadConfig, d2t: Array | None, t2d: Array | None) 
         if not known:
             raise ModelFileError(f"{where}: 't2d' and 'd2t' do not name the same ids")
     return ids
+
+
+def check_tensors(
+    where: Path, tensors: Mapping[str, Array], expected: Mapping[str, tuple[int, ...]]
+) -> None:
+    """ModelFileError unless they are just the expected ones."""
+    for name, shape in expected.items():
+        if name not in tensors:
+            raise ModelFileError(f"{where}: tensor {name!r} is missing")
+        _check(where, name, tensors, shape)
+    scales = {name + SCALE for name in expected if tensors[name].dtype == np.int8}
+    if unknown := sorted(tensors.keys() - expected.keys() - scales):
+        raise ModelFileError(f"{where}: tensor {unknown[0]!r} is not one of such a head's")
 
 
 def _check(where: Path, name: str, tensors: Mapping[str, Array], shape: tuple[int, ...]) -> None:

@@ -6,21 +6,28 @@ from pathlib import Path
 
 from forerun.errors import OptionError
 from forerun.models.base import Model
-from forerun.models.heads.checkpoint import read_head
+from forerun.models.heads.checkpoint import CONFIG, read_head, read_json
+from forerun.models.heads.mlp_checkpoint import FORMS, read_mlp_head
+from forerun.models.heads.mlp_model import MLPHeadModel
 from forerun.models.heads.model import HeadModel
 from forerun.models.heads.shipped import shipped
 
+AnyHead = HeadModel | MLPHeadModel
 
-def load_head(head: HeadModel | str | Path | None, target: Model) -> HeadModel:
+
+def load_head(head: AnyHead | str | Path | None, target: Model) -> AnyHead:
     """The head in a folder, or itself; None: the one that comes with forerun for this target.
 
     OptionError where there is none; else what `read_head` and `HeadModel` raise.
     """
-    if isinstance(head, HeadModel):
+    if isinstance(head, AnyHead):
         return head
     folder = shipped(target) if head is None else head
     if folder is None:
         raise OptionError(
             f"no head for {target.name} comes with forerun: give head, the folder of a trained one"
         )
+    config = read_json(Path(folder) / CONFIG)
+    if isinstance(config, dict) and config.get("speculators_model_type") in FORMS:
+        return MLPHeadModel(read_mlp_head(folder), target)
     return HeadModel(read_head(folder), target)

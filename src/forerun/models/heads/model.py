@@ -19,13 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from forerun.errors import CapabilityError, VocabularyError
+from forerun.errors import CapabilityError
 from forerun.models.base import Step
 from forerun.models.cores import usable_cores
-from forerun.models.features import Floats, Table
+from forerun.models.features import Floats
 from forerun.models.heads.checkpoint import Head
+from forerun.models.heads.fit import check_fit, differing
 from forerun.models.heads.graph import EMBEDDING, HeadFile, graph, hyperparameters
 from forerun.models.native.model import NativeModel
+from forerun.numerics.tree_shape import MOST
 
 
 class HeadModel(NativeModel):
@@ -38,6 +40,8 @@ class HeadModel(NativeModel):
     was trained on: another width, another number of layers, other weights. VocabularyError for one
     with other tokens. All of them name both.
     """
+
+    depths = MOST  # tokens that it can draft, one behind another
 
     def __init__(
         self,
@@ -58,7 +62,7 @@ class HeadModel(NativeModel):
         self.generation_defaults = {}
         self.ids = head.ids
         self.vocab_size = config.draft_vocabulary
-        table = self._checked(target)
+        table = check_fit(self.name, config, int(self.ids.max()), target)
         self._fingerprint = target.fingerprint
         self.taps = config.tapped(target.layers)
         own = EMBEDDING in head
@@ -80,45 +84,12 @@ class HeadModel(NativeModel):
     def fit(self, target: Any) -> Any:
         """`target`, if it is the model that the head was loaded for, or the same once more; else
         what the constructor raises."""
-        self._checked(target)
-        for ours, theirs in zip(self._fingerprint.split("/"), target.fingerprint.split("/")):
-            if ours != theirs and ours and theirs:
-                raise CapabilityError(
-                    f"head {self.name} was loaded for another model than {target.name}"
-                )
+        check_fit(self.name, self.head.config, int(self.ids.max()), target)
+        if differing(self._fingerprint, target.fingerprint):
+            raise CapabilityError(
+                f"head {self.name} was loaded for another model than {target.name}"
+            )
         return target
-
-    def _checked(self, target: Any) -> Table:
-        config, said = self.head.config, f"head {self.name} does not fit {target.name}:"
-        if not target.abilities.features:
-            raise CapabilityError(f"{said} that hands out no hidden states")
-        table: Table = target.embeddings()
-        trained = f" (it was trained on {config.target})" if config.target else ""
-        if table.shape[1] != config.hidden:
-            raise CapabilityError(
-                f"{said} it reads states of {config.hidden} values, where there are"
-                f" {table.shape[1]}{trained}"
-            )
-        if (deepest := max(config.taps or (0,))) > target.layers:
-            raise CapabilityError(
-                f"{said} it reads what stands behind {deepest} layers, where there are"
-                f" {target.layers}{trained}"
-            )
-        if (highest := int(self.ids.max())) >= target.vocab_size:
-            raise VocabularyError(
-                f"{said} it drafts id {highest}, where there are {target.vocab_size} tokens"
-                f"{trained}"
-            )
-        for ours, theirs, what in zip(
-            config.fingerprint.split("/"), target.fingerprint.split("/"), ("weights", "tokens")
-        ):
-            if ours and theirs and ours != theirs:
-                kind = CapabilityError if what == "weights" else VocabularyError
-                raise kind(
-                    f"{said} it was trained on a model of other {what}{trained}; `forerun train`"
-                    " makes one for this"
-                )
-        return table
 
     @property
     def cost_key(self) -> str | None:  # type: ignore[override]
