@@ -75,7 +75,7 @@ SURFACE = {
         "--tokens", "--no-tiny", "--trust-reference", "--out", "--json", "--no-color",
     },
     "train": {
-        "MODEL", "-o --out", "--minutes", "--data", "--eval", "--layers", "--draft-vocab",
+        "MODEL", "-o --out", "--minutes", "--data", "--eval", "--form", "--layers", "--draft-vocab",
         "-t --threads", "--seed", "--json", "--no-color",
     },
     "models": {"--json", "--no-color"},

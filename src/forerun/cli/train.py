@@ -14,7 +14,7 @@ from forerun.cli.options import THREADS
 from forerun.cli.screen import Screen
 from forerun.cli.session import cache_folder
 from forerun.cli.values import counted, number, whole
-from forerun.errors import MissingExtraError, OptionError
+from forerun.errors import MissingExtraError, OptionError, UnknownNameError
 from forerun.models.cores import usable_cores
 from forerun.models.load import checked_threads, load_model
 from forerun.models.machine import usable_memory
@@ -64,13 +64,22 @@ def train(
             "forerun]",
         ),
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--form",
+            metavar="NAME",
+            help="Of the head: eagle3, a layer with attention; or, quicker to train, hydra, "
+            "blockwise or medusa, without.",
+        ),
+    ] = "eagle3",
     layers: Annotated[
         str | None,
         typer.Option(
             "--layers",
             metavar="A,B,…",
             help="Hidden states to read: behind so many layers. \\[default: 2, the middle, and "
-            "three before the last]",
+            "three before the last; without attention the last one]",
         ),
     ] = None,
     draft_vocab: Annotated[
@@ -107,7 +116,7 @@ def train(
     Needs the extra train. Exit code 130 after Ctrl-C, which saves what there is.
     """
     try:
-        from forerun.train import report
+        from forerun.train import forms, report
         from forerun.train import run as running
     except ModuleNotFoundError as error:
         raise MissingExtraError.of(error.name or "torch", "train", "forerun train") from None
@@ -115,6 +124,8 @@ def train(
         raise OptionError(f"--minutes must be at least {LEAST_MINUTES:g}, not {minutes:g}")
     if draft_vocab < 1:
         raise OptionError(f"--draft-vocab must be at least 1, not {draft_vocab}")
+    if form not in forms.FORMS:
+        raise UnknownNameError.of("form", form, forms.FORMS)
     checked_threads(threads)
     wanted = running.Wanted(
         minutes=minutes,
@@ -122,6 +133,7 @@ def train(
         data=data,
         evaluation=evaluation,
         layers=None if layers is None else _layers(layers),
+        form=form,
         draft_vocab=draft_vocab,
         threads=usable_cores() if threads is None else threads,
         seed=seed,

@@ -21,9 +21,8 @@ Parameters have the names they have in checkpoints of the `speculators` library.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import silu
@@ -158,8 +157,3 @@ class Eagle3(nn.Module):
         for i, value in enumerate(values[1:]):
             out = out + weights[..., size + i, None] * value.unsqueeze(1)
         return out.reshape(-1, count, width).transpose(0, 1).reshape(count, -1)
-
-
-def tensors(head: Eagle3) -> dict[str, np.ndarray[Any, Any]]:
-    """Parameters by the checkpoint's names."""
-    return {name: value.detach().float().numpy() for name, value in head.named_parameters()}

@@ -28,7 +28,6 @@ from torch.nn.functional import linear
 
 from forerun.models.base import Model, Step
 from forerun.train.batches import Corpus, Rows
-from forerun.train.eagle3 import Eagle3
 from forerun.train.features import rows_of
 from forerun.train.loop import quicker_type
 from forerun.train.target import Ids
@@ -114,7 +113,7 @@ class Judge:
         self._draft_id = torch.full((len(output),), -1)
         self._draft_id[self._ids] = torch.arange(len(ids))
 
-    def acceptance(self, head: Eagle3, workers: Workers, *, texts: int | None = None) -> Acceptance:
+    def acceptance(self, head: Any, workers: Workers, *, texts: int | None = None) -> Acceptance:
         """By the first so many texts; None: all."""
         groups = self._corpus.batches(range(len(self._corpus))[:texts], _PAIRS)
         found = workers.map(partial(self._survived, head), groups)
@@ -124,7 +123,7 @@ class Judge:
         total = torch.stack([survived for _, survived in found]).sum(dim=0)
         return Acceptance(survival=tuple((total / places).tolist()), tokens=places)
 
-    def _survived(self, head: Eagle3, group: Sequence[int]) -> tuple[int, torch.Tensor]:
+    def _survived(self, head: Any, group: Sequence[int]) -> tuple[int, torch.Tensor]:
         """Places in some texts, and the sum of each depth's survival over them."""
         rows = self._corpus.rows(group, DEPTH)
         at = torch.nonzero(rows.ahead >= DEPTH).squeeze(-1)

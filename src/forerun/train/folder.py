@@ -29,6 +29,7 @@ class Identity:
     target: str
     fingerprint: str
     layers: tuple[int, ...]
+    form: str
     draft_vocab: int
     seed: int
     data: str  # digest of the file; "" for the shipped prompts

@@ -26,7 +26,6 @@ from typing import Any
 import torch
 
 from forerun.train.batches import Corpus
-from forerun.train.eagle3 import Eagle3
 from forerun.train.loss import WEIGHTS, unrolled_loss
 from forerun.train.workers import Workers
 
@@ -40,7 +39,7 @@ class Training:
 
     def __init__(
         self,
-        head: Eagle3,
+        head: Any,
         corpus: Corpus,
         output: torch.Tensor,
         *,
@@ -136,7 +135,7 @@ class Training:
         return state
 
 
-def initialised(head: Eagle3, seed: int) -> Eagle3:
+def initialised(head: Any, seed: int) -> Any:
     """Random matrices that keep a vector's length; norms of one."""
     dice = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -24,16 +24,14 @@ import torch
 
 from forerun.errors import OptionError
 from forerun.models.base import Model
-from forerun.models.heads.checkpoint import offsets, write_head
-from forerun.models.heads.config import HeadConfig
 from forerun.train.batches import Corpus
 from forerun.train.chats import read_chats
 from forerun.train.clock import Clock
 from forerun.train.data import HELD_OUT, Data, News
-from forerun.train.eagle3 import Eagle3, tensors
 from forerun.train.evaluate import Acceptance, Judge, Laws
 from forerun.train.features import Taps
 from forerun.train.folder import Folder, Identity, digest
+from forerun.train.forms import made, usual_layers
 from forerun.train.loop import Training, initialised, quicker_type
 from forerun.train.measure import Row, measured
 from forerun.train.target import FrozenTarget, draft_ids
@@ -61,6 +59,7 @@ class Wanted:
     draft_vocab: int = 16384
     threads: int = 1
     seed: int = 0
+    form: str = "eagle3"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +73,6 @@ class Outcome:
     updates: int
     epochs: float
     rows: list[Row]  # the engine's own speed; empty where that was not measured
-
-
-def usual_layers(layers: int) -> tuple[int, ...]:
-    """EAGLE-3's: an early, a middle and a late one."""
-    return (2, layers // 2, max(layers - 3, 0))
 
 
 class Run:
@@ -106,7 +100,7 @@ class Run:
         if model.tokenizer is None:
             raise OptionError(f"{model.name} has no tokenizer: there is no text to train on")
         self._target = target = FrozenTarget.of(model)
-        layers = wanted.layers or usual_layers(target.numbers.layers)
+        layers = wanted.layers or usual_layers(wanted.form, target.numbers.layers)
         self._taps = Taps(chosen=layers, layers=target.numbers.layers, hidden=target.numbers.hidden)
         self._folder = Folder(wanted.out)
         self.resumed = self._folder.claim(
@@ -114,6 +108,7 @@ class Run:
                 target=target.name,
                 fingerprint=target.digest,
                 layers=layers,
+                form=wanted.form,
                 draft_vocab=wanted.draft_vocab,
                 seed=wanted.seed,
                 data=digest(wanted.data),
@@ -149,10 +144,8 @@ class Run:
     ) -> Outcome | None:
         ids = self._ids(texts)
         target, kind = self._target, quicker_type()
-        config = self._config(len(ids))
-        head = initialised(
-            Eagle3(config, len(self._taps.chosen), target.embedding), self._wanted.seed
-        )
+        form = made(self._wanted.form, target, self._taps, len(ids))
+        head = initialised(form.head, self._wanted.seed)
         judges = {
             name: Judge(held, law, target.output, ids, greedy=HELD_OUT[name] == 0)
             for name, (held, law) in judged.items()
@@ -164,12 +157,13 @@ class Run:
                 target.output[torch.from_numpy(ids)].to(kind),
                 seed=self._wanted.seed,
                 workers=workers,
+                weights=form.weights,
             )
             if not self._updates(training, judges, workers):
                 return None
             self._say("evaluation", 0.0)
             acceptance = {name: judge.acceptance(head, workers) for name, judge in judges.items()}
-        write_head(self._folder.head, config, tensors(head) | offsets(ids, target.vocabulary))
+        form.write(self._folder.head, ids)
         return Outcome(
             head=self._folder.head,
             acceptance=acceptance,
@@ -242,25 +236,6 @@ class Run:
             fresh.replace(path)
         ids: np.ndarray[Any, np.dtype[np.int64]] = np.load(path)
         return ids
-
-    def _config(self, draft_vocabulary: int) -> HeadConfig:
-        n = self._target.numbers
-        return HeadConfig(
-            hidden=n.hidden,
-            heads=n.heads,
-            kv_heads=n.kv_heads,
-            head_width=n.head_width,
-            feed_forward=n.feed_forward,
-            vocabulary=n.vocabulary,
-            draft_vocabulary=draft_vocabulary,
-            context=n.context,
-            epsilon=n.epsilon,
-            rotation_base=n.rotation.base,
-            rotation_scale=n.rotation.scale,
-            taps=self._taps.chosen,
-            target=self._target.name,
-            fingerprint=self._target.fingerprint,
-        )
 
     def _say(
         self,

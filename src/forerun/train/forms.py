@@ -1,0 +1,94 @@
+"""The forms of heads that can be trained, by name.
+
+    form = made("eagle3", target, taps, 16384)
+    form.head.unrolled(rows, steps),  form.weights,  form.write(folder, ids)
+
+What this module does not know: data, updates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from forerun.models.heads.checkpoint import offsets, write_head
+from forerun.models.heads.config import HeadConfig
+from forerun.models.heads.mlp_checkpoint import FORMS as MLP_FORMS
+from forerun.models.heads.mlp_checkpoint import MLPConfig, write_mlp_head
+from forerun.train import eagle3, loss, mlp
+from forerun.train.features import Taps
+from forerun.train.target import FrozenTarget, Ids
+
+FORMS = ("eagle3", *MLP_FORMS)
+_WIDTH = 2  # of an MLP's hidden layer, in states
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A head to train, and how it is written; `weights` of its unrolled steps in the loss."""
+
+    head: Any
+    config: HeadConfig | MLPConfig
+    weights: tuple[float, ...]
+
+    def write(self, folder: Path, ids: Ids) -> None:
+        found = tensors(self.head) | offsets(ids, self.config.vocabulary)
+        if isinstance(self.config, HeadConfig):
+            write_head(folder, self.config, found)
+        else:
+            write_mlp_head(folder, self.config, found)
+
+
+def tensors(head: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
+    """Parameters by the checkpoint's names."""
+    return {name: value.detach().float().numpy() for name, value in head.named_parameters()}
+
+
+def usual_layers(form: str, layers: int) -> tuple[int, ...]:
+    """EAGLE-3's: an early, a middle and a late one. Of heads without attention the last state."""
+    return (2, layers // 2, max(layers - 3, 0)) if form == "eagle3" else (layers,)
+
+
+def made(form: str, target: FrozenTarget, taps: Taps, draft_vocabulary: int) -> Form:
+    """Not yet initialised."""
+    if form == "eagle3":
+        config = _eagle3(target, taps, draft_vocabulary)
+        head = eagle3.Eagle3(config, len(taps.chosen), target.embedding)
+        return Form(head=head, config=config, weights=loss.WEIGHTS)
+    hidden = target.numbers.hidden
+    simple = MLPConfig(
+        form=form,
+        hidden=hidden,
+        width=hidden if form == "medusa" else _WIDTH * hidden,
+        depths=mlp.DEPTHS,
+        vocabulary=target.numbers.vocabulary,
+        draft_vocabulary=draft_vocabulary,
+        taps=taps.chosen,
+        target=target.name,
+        fingerprint=target.fingerprint,
+    )
+    return Form(head=mlp.MLPHeads(simple, target.embedding), config=simple, weights=mlp.WEIGHTS)
+
+
+def _eagle3(target: FrozenTarget, taps: Taps, draft_vocabulary: int) -> HeadConfig:
+    n = target.numbers
+    return HeadConfig(
+        hidden=n.hidden,
+        heads=n.heads,
+        kv_heads=n.kv_heads,
+        head_width=n.head_width,
+        feed_forward=n.feed_forward,
+        vocabulary=n.vocabulary,
+        draft_vocabulary=draft_vocabulary,
+        context=n.context,
+        epsilon=n.epsilon,
+        rotation_base=n.rotation.base,
+        rotation_scale=n.rotation.scale,
+        taps=taps.chosen,
+        target=target.name,
+        fingerprint=target.fingerprint,
+    )
