@@ -82,7 +82,7 @@ def test_an_interrupted_run_leaves_its_report(bench, tmp_path, monkeypatch):
         (["--system", "drafting:fast"], "system drafting:fast needs --draft-model"),
         (
             ["--sampling", "warm", "--system", "fake"],
-            "unknown sampling 'warm'. Known: greedy, nucleus.",
+            "unknown sampling 'warm'. Known: greedy, nucleus, sampled.",
         ),
         (["--repeats", "0", "--system", "fake"], "repeats must be at least 1, not 0"),
         (["--items", "0", "--system", "fake"], "items must be at least 1, not 0"),

@@ -17,7 +17,11 @@ from forerun.bench.systems import System
 from forerun.bench.workloads import Workload
 from forerun.errors import OptionError, UnknownNameError
 
-SAMPLINGS: dict[str, tuple[float, float]] = {"greedy": (0.0, 1.0), "nucleus": (1.0, 0.95)}
+SAMPLINGS: dict[str, tuple[float, float]] = {
+    "greedy": (0.0, 1.0),
+    "nucleus": (1.0, 0.95),
+    "sampled": (1.0, 1.0),
+}
 """Names of ways to sample: temperature and top-p."""
 
 

@@ -70,7 +70,8 @@ def bench(
         typer.Option(
             "--sampling",
             metavar="NAME",
-            help="greedy, or nucleus (T = 1, top-p 0.95). Repeatable. \\[default: greedy]",
+            help="greedy, nucleus (T = 1, top-p 0.95), or sampled (T = 1). Repeatable. "
+            "\\[default: greedy]",
         ),
     ] = None,
     passes: Annotated[
