@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import count
 
 import pytest
 
@@ -24,10 +23,24 @@ def _a_glance(monkeypatch):
     monkeypatch.setattr(running, "_LEAST_MEASURED", 0.01)
 
 
-def clock(step=0.05):
-    """Seconds that pass by being looked at."""
-    ticks = count()
-    return lambda: step * next(ticks)
+class Clock:
+    """Seconds that pass by being looked at; more of them, once it trains."""
+
+    def __init__(self, heard=lambda news: None):
+        self._seconds, self._step, self._heard = 0.0, 0.02, heard
+
+    def __call__(self):
+        self._seconds += self._step
+        return self._seconds
+
+    def tell(self, news):
+        self._step = 0.5 if news.phase == "training" else 0.02
+        self._heard(news)
+
+
+def run(folder, model, heard=lambda news: None, **more):
+    clock = Clock(heard)
+    return Run(wanted(folder), model, now=clock, tell=clock.tell, cache=folder.parent, **more)
 
 
 def wanted(folder, **more):
@@ -36,10 +49,7 @@ def wanted(folder, **more):
 
 def test_a_run_ends_with_a_head_that_was_judged(model, tmp_path):
     phases = []
-    outcome = Run(
-        wanted(tmp_path / "run"), model, now=clock(), cache=tmp_path,
-        tell=lambda news: phases.append(news.phase),
-    ).go()  # fmt: skip
+    outcome = run(tmp_path / "run", model, lambda news: phases.append(news.phase)).go()
     assert list(dict.fromkeys(phases)) == [
         "held-out texts", "states", "texts", "training", "evaluation", "measurement",
     ]  # fmt: skip
@@ -62,12 +72,12 @@ def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_pa
             raise Killed
 
     with pytest.raises(Killed):
-        Run(wanted(folder), model, now=clock(), cache=tmp_path, tell=kill).go()
+        run(folder, model, kill).go()
     before = (folder / "texts.jsonl").read_bytes()
     assert before.count(b"\n") > 0
     with (folder / "texts.jsonl").open("ab") as file:
         file.write(b'{"name": "9')  # a kill in the middle of a line
-    again = Run(wanted(folder), model, now=clock(), cache=tmp_path)
+    again = run(folder, model)
     assert again.resumed
     assert again.go() is not None
     after = (folder / "texts.jsonl").read_bytes()
@@ -76,22 +86,18 @@ def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_pa
     assert len(names) == len(set(names))
 
 
-def test_a_run_that_was_killed_while_it_trained_goes_on(model, tmp_path):
-    folder = tmp_path / "run"
-    seen = []
-    stopped = Run(
-        wanted(folder), model, now=clock(), cache=tmp_path, tell=seen.append,
-        stopping=lambda: bool(seen) and seen[-1].phase == "training" and seen[-1].fraction > 0.5,
+def test_a_run_that_was_stopped_while_it_trained_goes_on(model, tmp_path):
+    folder, seen, told = tmp_path / "run", [], []
+    first = run(
+        folder, model, seen.append,
+        stopping=lambda: bool(seen) and seen[-1].phase == "training" and seen[-1].fraction > 0.3,
     )  # fmt: skip
-    assert stopped.go() is None
+    assert first.go() is None
     assert (folder / "training.pt").exists()
-    told = []
-    more = wanted(folder, minutes=2.0)  # to look at the clock takes time, too
-    outcome = Run(more, model, now=clock(), cache=tmp_path, tell=told.append).go()
-    assert outcome is not None
-    first = next(news for news in told if news.phase == "training")
-    assert first.tokens > seen[-1].tokens
-    assert outcome.epochs > 0
+    assert not (folder / "head").exists()
+    assert run(folder, model, told.append).go() is not None
+    trained = [news.tokens for news in told if news.phase == "training"]
+    assert trained[0] > seen[-1].tokens > 0
 
 
 def test_a_folder_of_another_run_is_refused(model, tmp_path):

@@ -15,6 +15,7 @@ What this module does not know: which of the rows are answers.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ class StateFile:
     ) -> int:
         """Append the states of the texts that have none yet; how many texts have theirs then.
 
-        `watch` gets the rows computed so far. CapabilityError where the model hands out no states.
+        `watch` gets the rows computed so far. CapabilityError where the model hands out no states,
+        OptionError where there is no room for them on the disk.
         """
         if not model.abilities.features:
             raise CapabilityError(f"{model.name} hands out no hidden states")
@@ -81,6 +83,7 @@ class StateFile:
         done, size = self._whole(texts)
         if self._path.exists():
             os.truncate(self._path, size)
+        self._check_room(texts[done:])
         tapped.tap(self._taps.asked)
         try:
             rows = 0
@@ -103,6 +106,17 @@ class StateFile:
         if not shape[0]:
             return np.empty(shape, np.float16), starts[:-1]
         return np.memmap(self._path, np.float16, "r", shape=shape), starts[:-1]
+
+    def _check_room(self, texts: Sequence[Text]) -> None:
+        """OptionError where the disk has no room for the states of so many texts."""
+        needed = 2 * self._taps.width * sum(map(rows_of, texts))
+        free = shutil.disk_usage(self._path.parent).free
+        if needed > free:
+            raise OptionError(
+                f"the states of {len(texts)} texts take {needed / 1e9:.1f} GB, and where "
+                f"{self._path.name} goes {free / 1e9:.1f} GB are free: make room, or give fewer "
+                "--layers"
+            )
 
     def _whole(self, texts: Sequence[Text]) -> tuple[int, int]:
         """How many texts have all of their rows, and the bytes of those."""

@@ -85,15 +85,15 @@ def worth(rows: Sequence[Row]) -> list[str]:
     said = []
     for sampling in TEMPERATURES:
         of = {row.drafter: row for row in rows if row.sampling == sampling}
+        if not of or not all(row.speed for row in of.values()):
+            continue
         plain, suffix = of[PLAIN].speed, of[SUFFIX].speed
         best = max((of[HEAD], of[BOTH]), key=lambda row: row.speed)
-        if not plain or not suffix:
-            continue
         if best.speed < _WORTH * max(plain, suffix):
             other = SUFFIX if suffix > plain else "plain decoding"
             said.append(
                 f"{sampling}: not worth using here. With the head, at best "
-                f"{best.speed / plain:.2f} times plain decoding; {other} does as well, "
+                f"{best.speed / plain:.2f} times plain decoding; {other} does as well or better, "
                 f"{max(plain, suffix) / plain:.2f} times"
             )
         else:

@@ -101,6 +101,8 @@ class Run:
             raise OptionError(f"{model.name} has no tokenizer: there is no text to train on")
         self._target = target = FrozenTarget.of(model)
         layers = wanted.layers or usual_layers(wanted.form, target.numbers.layers)
+        if bad := [n for n in layers if not 0 <= n <= target.numbers.layers]:
+            raise OptionError(f"--layers are from 0 to {target.numbers.layers}, not {bad[0]}")
         self._taps = Taps(chosen=layers, layers=target.numbers.layers, hidden=target.numbers.hidden)
         self._folder = Folder(wanted.out)
         self.resumed = self._folder.claim(
