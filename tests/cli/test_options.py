@@ -75,7 +75,8 @@ SURFACE = {
         "--tokens", "--no-tiny", "--trust-reference", "--out", "--json", "--no-color",
     },
     "train": {
-        "MODEL", "-o --out", "--minutes", "--data", "--eval", "--form", "--layers", "--draft-vocab",
+        "MODEL", "-o --out", "--minutes", "--data", "--from-traces", "--eval", "--form", "--layers",
+        "--draft-vocab",
         "-t --threads", "--seed", "--json", "--no-color",
     },
     "models": {"--json", "--no-color"},

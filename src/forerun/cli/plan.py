@@ -16,8 +16,8 @@ from forerun.cli.values import number, whole
 from forerun.errors import OptionError
 from forerun.models.base import Model
 from forerun.models.cores import usable_cores
-from forerun.models.heads.checkpoint import read_head
-from forerun.models.heads.model import HeadModel
+from forerun.models.heads.load import load_head
+from forerun.models.heads.shipped import shipped
 from forerun.models.load import checked_threads, load_model
 from forerun.plan import plot as plot_
 from forerun.plan import report
@@ -51,7 +51,8 @@ def plan(
         "--draft-model", "NAME|PATH", "A smaller model, to try the drafters that need one.",
     )] = None,
     head: Annotated[Path | None, _option(
-        "--head", "FOLDER", "A head trained on the model, to try the drafters that need one.",
+        "--head", "FOLDER", "A head trained on the model, to try the drafters that need one. "
+        "\\[default: the one that comes with forerun, if it does]",
     )] = None,
     temperature: Annotated[float, _option(
         "--temperature", "T", "0 is greedy.", parser=number,
@@ -114,8 +115,8 @@ def plan(
     given: dict[str, Any] = {}
     if draft_model is not None:
         given["model"] = _loaded(screen, draft_model, loading)
-    if head is not None:
-        given["head"] = HeadModel(read_head(head), target)
+    if head is not None or shipped(target) is not None:
+        given["head"] = load_head(head, target)
     options = {"temperature": temperature, "max_tokens": max_tokens}
     options |= {} if top_p is None else {"top_p": top_p}
     forecast = _planned(screen, target, asked, given, options, counts, minutes)

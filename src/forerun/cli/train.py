@@ -55,6 +55,15 @@ def train(
             "\\[default: prompts that come with forerun]",
         ),
     ] = None,
+    from_traces: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from-traces",
+            metavar="FILE",
+            help="Answers that were recorded with generate --json or chat --json: train on them, "
+            "and with --data on both. Repeatable.",
+        ),
+    ] = None,
     evaluation: Annotated[
         Path | None,
         typer.Option(
@@ -131,6 +140,7 @@ def train(
         minutes=minutes,
         out=out,
         data=data,
+        recorded=tuple(from_traces or ()),
         evaluation=evaluation,
         layers=None if layers is None else _layers(layers),
         form=form,

@@ -33,6 +33,8 @@ from typing import Any
 from forerun.decode import pass_step
 from forerun.drafters.base import Drafter, DraftRequest, Outlook, begin, outlook
 from forerun.drafters.head import ReadsFeatures
+from forerun.drafters.lookup import ReadingDrafter
+from forerun.drafters.model import ModelDrafter
 from forerun.engine.request import new_generation
 from forerun.generation import Generation
 from forerun.laws import target_laws
@@ -140,6 +142,12 @@ def survival(verifier: str, p: Sequence[float], q: Sequence[float]) -> tuple[flo
     return tuple(found)
 
 
+def _follows_text_alone(drafter: Drafter) -> bool:
+    """Not what the target computed of it, as heads do: those need it to be read on the way."""
+    own = isinstance(drafter, ModelDrafter) and not isinstance(drafter, ReadsFeatures)
+    return own or isinstance(drafter, ReadingDrafter)
+
+
 def in_slot(target: Model, text: Text, verifier: str) -> Generation:
     """The text's request at its beginning, in a slot of the target."""
     request = replace(text.request, verifier=verifier, num_draft=0)
@@ -169,7 +177,7 @@ class Along:
         self._forced = traits.chain and traits.drawn is Drawn.SAMPLED
         drawn_tree = not traits.chain and traits.drawn is not Drawn.DETERMINISTIC
         self._judged = drawn_tree and not g.verifier.races
-        self._reading = self._judged or isinstance(drafter, ReadsFeatures)
+        self._reading = self._judged or not _follows_text_alone(drafter)
         self.beside: list[float] = []
 
     def moment(self, at: int) -> Moment:

@@ -65,8 +65,8 @@ def arguments(drafter: str, best: Prediction, given: Mapping[str, str]) -> list[
     found = ["--drafter", drafter]
     if with_model(drafter.split("+")):
         found += ["--draft-model", given.get("model", "DRAFT")]
-    if with_head(drafter.split("+")):
-        found += ["--head", given.get("head", "HEAD")]
+    if with_head(drafter.split("+")) and given.get("head"):
+        found += ["--head", given["head"]]
     return found if best.num_draft == AUTO else [*found, "-k", str(best.num_draft)]
 
 

@@ -21,7 +21,7 @@ from forerun.train.continuations import SLOTS, TEMPERATURES, Continuations
 from forerun.train.evaluate import Acceptance, Laws, laws
 from forerun.train.features import StateFile, Taps, rows_of
 from forerun.train.folder import Folder
-from forerun.train.texts import TextFile
+from forerun.train.texts import Text, TextFile
 
 DATA = 0.5  # of the time: until texts and states are there
 HELD_OUT = {"greedy": 0.0, "sampled": 1.0}  # temperatures of the texts that judge
@@ -41,7 +41,8 @@ class News:
 
 
 class Data:
-    """`chats` None: the prompts that come with forerun; so with `evaluation`.
+    """`chats` None: the prompts that come with forerun; so with `evaluation`. `recorded` texts are
+    there already, and come first.
 
     tell      hears what goes on
     stopping  whether to end where it can go on later
@@ -56,12 +57,14 @@ class Data:
         *,
         seed: int,
         chats: Sequence[Chat] | None,
+        recorded: Sequence[Text] = (),
         evaluation: Sequence[Chat] | None,
         tell: Callable[[News], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._model, self._folder, self._taps, self._clock = model, folder, taps, clock
         self._seed, self._chats, self._evaluation = seed, chats, evaluation
+        self._recorded = recorded
         self._tell, self._stopping = tell, stopping
         self._reading_speed = 2000.0  # rows a second, until it is measured
 
@@ -95,6 +98,9 @@ class Data:
             reading = sum(map(rows_of, texts)) / self._reading_speed
             return (self._clock.spent + reading - start) / max(until - start, 1.0)
 
+        for text in self._recorded:
+            if texts.get(text.name) is None:
+                texts.append(text)
         chats = of_prompts(prompts.training(self._seed)) if self._chats is None else self._chats
         self._write(texts, chats, TEMPERATURES, "texts", fraction)
         if not len(texts) and not self._stopping():

@@ -32,7 +32,7 @@ class Identity:
     form: str
     draft_vocab: int
     seed: int
-    data: str  # digest of the file; "" for the shipped prompts
+    data: str  # digest of the files; "" for the shipped prompts
     evaluation: str
 
 
@@ -83,5 +83,8 @@ class Folder:
                 )
 
 
-def digest(path: Path | None) -> str:
-    return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+def digest(*paths: Path | None) -> str:
+    """Of the files that there are; "" for none."""
+    found = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path is not None]
+    together = "".join(found)
+    return together if len(found) < 2 else hashlib.sha256(together.encode()).hexdigest()

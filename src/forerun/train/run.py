@@ -32,6 +32,7 @@ from forerun.train.evaluate import Acceptance, Judge, Laws
 from forerun.train.features import Taps
 from forerun.train.folder import Folder, Identity, digest
 from forerun.train.forms import made, usual_layers
+from forerun.train.from_traces import read_answers
 from forerun.train.loop import Training, initialised, quicker_type
 from forerun.train.measure import Row, measured
 from forerun.train.target import FrozenTarget, draft_ids
@@ -54,6 +55,7 @@ class Wanted:
     minutes: float
     out: Path
     data: Path | None = None
+    recorded: tuple[Path, ...] = ()  # answers to train on; alone if there is no `data`
     evaluation: Path | None = None
     layers: tuple[int, ...] | None = None
     draft_vocab: int = 16384
@@ -99,6 +101,7 @@ class Run:
         evaluation = None if judging is None else read_chats("--eval", judging)
         if model.tokenizer is None:
             raise OptionError(f"{model.name} has no tokenizer: there is no text to train on")
+        recorded = read_answers(wanted.recorded, model)
         self._target = target = FrozenTarget.of(model)
         layers = wanted.layers or usual_layers(wanted.form, target.numbers.layers)
         if bad := [n for n in layers if not 0 <= n <= target.numbers.layers]:
@@ -113,7 +116,7 @@ class Run:
                 form=wanted.form,
                 draft_vocab=wanted.draft_vocab,
                 seed=wanted.seed,
-                data=digest(wanted.data),
+                data=digest(wanted.data, *wanted.recorded),
                 evaluation=digest(wanted.evaluation),
             )
         )
@@ -124,7 +127,8 @@ class Run:
             self._taps,
             self._clock,
             seed=wanted.seed,
-            chats=chats,
+            chats=[] if recorded and chats is None else chats,
+            recorded=recorded,
             evaluation=evaluation,
             tell=tell,
             stopping=stopping,
