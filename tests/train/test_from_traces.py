@@ -15,7 +15,7 @@ from forerun.train.from_traces import read_answers
 from forerun.train.run import Run
 
 from . import tiny
-from .test_run import clock, wanted
+from .test_run import Clock, wanted
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,8 @@ def test_a_run_trains_on_them_alone(file, lines, model, tmp_path, monkeypatch):
     folder, judging = tmp_path / "run", tmp_path / "eval.jsonl"
     judging.write_text('{"prompt": "ab"}\n{"prompt": "cd"}\n')
     asked = dataclasses.replace(wanted(folder), recorded=(file,), evaluation=judging)
-    outcome = Run(asked, model, now=clock(0.5), cache=tmp_path).go()
+    clock = Clock()
+    outcome = Run(asked, model, now=clock, tell=clock.tell, cache=tmp_path).go()
     assert outcome is not None
     assert outcome.texts == len(lines)
     texts = (folder / "texts.jsonl").read_text().splitlines()
