@@ -16,7 +16,7 @@ from forerun import Engine
 from forerun.drafters import NgramDrafter
 from forerun.errors import GrammarError
 from forerun.models.tabular import TabularModel
-from forerun.server import service
+from forerun.server import backend
 from forerun.text.grammar import Grammar
 from forerun.text.matcher import Matcher
 from server.fakes import MODEL, WIDE, texts
@@ -135,7 +135,7 @@ def test_grammars_that_take_long_hold_up_nobody(serve, monkeypatch):
         return compiled(self, tokenizer)
 
     monkeypatch.setattr(Grammar, "compile", slow)
-    monkeypatch.setattr(service, "GRAMMARS_WAITING", 8)
+    monkeypatch.setattr(backend, "GRAMMARS_WAITING", 8)
     engine = Engine(babbling(), None)
     server = serve(engine, timeout=3)
     body = {"prompt": "a", "max_tokens": 2, "response_format": KINDS["regex"]}

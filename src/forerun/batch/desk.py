@@ -24,7 +24,7 @@ from forerun.engine import Completion, Engine, Stream
 from forerun.errors import EngineClosedError, ForerunError, OptionError, RoundError
 from forerun.openai.chat import ChatEndpoint
 from forerun.openai.completions import CompletionEndpoint
-from forerun.openai.endpoint import VERSION, Endpoint, Head, named
+from forerun.openai.endpoint import Endpoint, Head, fingerprint, named
 from forerun.openai.errors import ApiError, failure, refusal
 from forerun.openai.requests import ChatRequest
 
@@ -183,12 +183,6 @@ def derived_seed(run: str, number: int) -> int:
     """64 bits, the most that the server takes too: of two lines they differ."""
     raw = f"{run}:{number}".encode()
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
-
-
-def fingerprint(engine: Engine) -> str:
-    """Of what computes: a seeded text is the same where these agree."""
-    path = getattr(engine.target, "path", None)
-    return f"forerun-{VERSION}" + (f"-{path}" if isinstance(path, str) else "")
 
 
 def _error(code: str, message: str) -> dict[str, str]:

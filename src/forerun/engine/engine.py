@@ -277,6 +277,7 @@ class Engine:
             waiting=scheduler.waiting,
             cache_bytes=scheduler.cache_bytes,
             max_memory=getattr(self.target, "max_memory", None),
+            turns=scheduler.turns,
             preempted=scheduler.preempted,
             prefix_bytes=0 if known is None else known.bytes,
             prefix_hits=0 if known is None else known.hits,

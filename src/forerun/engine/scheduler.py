@@ -70,6 +70,7 @@ class Scheduler:
         self._decoding: list[Job] = []
         self._pace = PromptPace() if prompt_pace is None else prompt_pace
         self._full = False  # the model refused what should fit, and no request has ended since
+        self.turns = 0  # taken, or begun
         self.preempted = 0  # times that a request left its slot for others
 
     # ------------------------------------------------------------------ seen from any thread
@@ -107,6 +108,7 @@ class Scheduler:
         """One turn; False where there was nothing to do."""
         if self.idle:
             return False
+        self.turns += 1
         try:
             self.retire()
             self._admit()

@@ -14,6 +14,7 @@ class Status:
     waiting: int  # requests that have no slot
     cache_bytes: int  # of cached keys and values; 0 where the model does not say
     max_memory: int | None  # bytes the caches may take; None: no limit
+    turns: int  # taken so far: rises as long as there is work, or something is stuck
     preempted: int  # times, so far, that a request left its slot to others and was read again
     prefix_bytes: int  # kept of texts that were read
     prefix_hits: int  # requests, so far, that had a beginning which was known

@@ -27,6 +27,11 @@ class Stream(Iterator[Piece]):
         self._raised = False
 
     @property
+    def seed(self) -> int:
+        """The request's own, or the fresh one it was given."""
+        return self._job.request.seed
+
+    @property
     def done(self) -> Completion | None:
         return self._job.done
 

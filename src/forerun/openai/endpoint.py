@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from forerun.engine import Completion, Prompt
+from forerun.engine import Completion, Engine, Prompt
 from forerun.openai.delta import Delta
 from forerun.openai.errors import ApiError
 from forerun.openai.requests import Sampling
@@ -23,7 +23,13 @@ class Head:
     id: str
     created: int
     model: str
-    system_fingerprint: str = f"forerun-{VERSION}"
+    system_fingerprint: str  # see `fingerprint`
+
+
+def fingerprint(engine: Engine) -> str:
+    """Of what computes: a seeded text is the same where these agree."""
+    path = getattr(engine.target, "path", None)
+    return f"forerun-{VERSION}" + (f"-{path}" if isinstance(path, str) else "")
 
 
 def named(model: str | None, served: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """An OpenAI-compatible server on the engine: `forerun serve`, and the playground's page.
 
     app.py          routes, and what every answer of a route may be
+    backend.py      where answers come from: an engine here, or others elsewhere
     answers.py      streams of the engine, followed from the event loop
     events.py       server-sent events         pacing.py     the same at a steady rhythm
     page.py         the playground at /        setup.py      what it may show of this server

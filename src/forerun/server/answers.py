@@ -51,10 +51,12 @@ class Answers:
         tenant: str,
         arrived: float,
         timeout: float,
+        maker: str = "",
         workers: Workers | None = None,
     ) -> None:
         self._engine, self._metrics = engine, metrics
         self._tenant, self._timeout = tenant, timeout
+        self.maker = maker  # what computes them
         self._arrived, self._end = arrived, arrived + timeout
         self._workers = Workers(1, 1) if workers is None else workers
         self._loop = asyncio.get_running_loop()
@@ -99,9 +101,14 @@ class Answers:
     def _submit(self, prompts: Sequence[Prompt], n: int, options: dict[str, Any]) -> None:
         left = self._end - time.monotonic()
         if not self._left and left > 0:
-            self.streams = self._engine.submit_batch(
-                prompts, n, listener=self._listen, tenant=self._tenant, deadline=left, **options
-            )
+            self._queue(prompts, n, left, options)
+
+    def _queue(
+        self, prompts: Sequence[Prompt], n: int, deadline: float, options: dict[str, Any]
+    ) -> None:
+        self.streams += self._engine.submit_batch(
+            prompts, n, listener=self._listen, tenant=self._tenant, deadline=deadline, **options
+        )
 
     def _abandoned(self, work: asyncio.Future[None]) -> None:
         """What was still read when nobody waited for it any more."""

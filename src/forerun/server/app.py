@@ -30,7 +30,7 @@ from forerun.openai.responses import (
     ModelList,
     Setup,
 )
-from forerun.server.answers import in_thread
+from forerun.server.backend import Backend, EngineBackend
 from forerun.server.bodies import read
 from forerun.server.config import ServerConfig
 from forerun.server.failures import Failures
@@ -44,7 +44,6 @@ from forerun.server.replies import error_response
 from forerun.server.schema import ANSWERED, ANYWHERE, complete, documented, errors, streams
 from forerun.server.security import Keys
 from forerun.server.service import Service
-from forerun.server.setup import setup
 from forerun.server.tokens import add_tokens
 
 log = logging.getLogger("forerun.server")
@@ -57,14 +56,19 @@ def create_app(engine: Engine, config: ServerConfig) -> FastAPI:
 
     OptionError for a model without a tokenizer.
     """
-    service = Service(engine, config)
+    return serving(EngineBackend(engine, config.models[0]), config)
+
+
+def serving(backend: Backend, config: ServerConfig) -> FastAPI:
+    """An app whose answers come from `backend`, which it starts and closes."""
+    service = Service(backend, config)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        engine.start()
+        backend.start()
         yield
         app.state.draining = True
-        await in_thread(engine.close)
+        await backend.close()
 
     app = _app(lifespan=lifespan)
     _add_answers(app, service)
@@ -126,7 +130,7 @@ def _finish(app: FastAPI, config: ServerConfig, page: Mapping[str, File], count:
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
-    config, target = service.config, service.engine.target
+    config = service.config
 
     @app.post(
         "/v1/completions",
@@ -137,7 +141,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     async def completions(http: Request) -> Response:
         """Continue a text, token ids, or several of either."""
         body = await taken(http, CompletionRequest)
-        endpoint = CompletionEndpoint(body, service.tokenizer, target.eos)
+        endpoint = CompletionEndpoint(body, service.tokenizer, service.facts.eos)
         return await service.answer(http, endpoint, "cmpl")
 
     @app.post(
@@ -164,12 +168,12 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
-    config, target = service.config, service.engine.target
+    config, facts = service.config, service.facts
 
     def card(name: str) -> ModelCard:
         return ModelCard(
             id=name, object="model", created=service.created, owned_by="forerun",
-            max_model_len=target.context,
+            max_model_len=facts.context,
         )  # fmt: skip
 
     @app.get("/v1/models", responses=errors(*ANYWHERE))
@@ -181,12 +185,10 @@ def _add_state(app: FastAPI, service: Service) -> None:
     async def model(model: str) -> ModelCard:
         return card(service.named(model))
 
-    told = setup(service)
-
     @app.get("/v1/forerun/setup", responses=errors(*ANYWHERE))
     async def of_this_server() -> Setup:
         """What the server runs, and what passes cost here: for pages that show it."""
-        return told
+        return facts.setup
 
     @app.get("/metrics", response_class=Response, responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **errors(*ANYWHERE),

@@ -8,7 +8,7 @@ thousands of rounds) is made in a thread: the event loop has other streams to se
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from forerun.engine import Completion
 from forerun.openai.delta import Delta
@@ -19,7 +19,10 @@ from forerun.server.events import event
 
 
 async def chunks(
-    endpoint: Endpoint, head: Head, deltas: AsyncIterator[Delta], block: int = 0
+    endpoint: Endpoint,
+    head: Callable[[], Head],
+    deltas: AsyncIterator[Delta],
+    block: int = 0,
 ) -> AsyncIterator[bytes]:
     """Events, padded to a multiple of `block` bytes where that is not 0."""
     body = endpoint.body
@@ -30,7 +33,7 @@ async def chunks(
     def made(part: object | None) -> bytes | None:
         if part is None:
             return None
-        chunk = endpoint.chunk(head, [part])
+        chunk = endpoint.chunk(head(), [part])
         if with_usage:
             chunk.usage = None
         return event(chunk, block)
@@ -43,7 +46,7 @@ async def chunks(
 
     def closed() -> bytes:
         choices = [whole[i] for i in sorted(whole)]
-        chunk = endpoint.chunk(head, [])
+        chunk = endpoint.chunk(head(), [])
         chunk.usage = usage(choices, n, predicted=body.prediction is not None)
         chunk.metrics = metrics(choices)
         endpoint.closing(chunk, choices)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 from forerun.engine import Completion
 from forerun.openai.delta import Delta
-from forerun.server.answers import Answers
+from forerun.server.backend import Asked
 
 
-async def deltas(answers: Answers) -> AsyncIterator[Delta]:
+async def deltas(answers: Asked) -> AsyncIterator[Delta]:
     """One for each round of each choice, as they come."""
     async for number, piece in answers.progress():
         if isinstance(piece, Completion):

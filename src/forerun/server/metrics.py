@@ -127,6 +127,12 @@ class Watch:
                 metrics._between.observe((piece.at - self._last) / count)
         self._last = piece.at
 
+    def leave(self) -> None:
+        """Nobody waits for it any more, nor is told how it ends."""
+        if not self.ended:
+            self.ended = True
+            self._metrics._ended.labels("cancelled").inc()
+
     def end(self, done: Completion) -> None:
         self.ended = True
         metrics = self._metrics

@@ -11,45 +11,39 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from forerun.engine import Engine, Prompt
-from forerun.errors import OptionError
+from forerun.engine import Prompt
 from forerun.openai.delta import Delta
 from forerun.openai.endpoint import Endpoint, Head, named
 from forerun.openai.errors import ApiError
 from forerun.server import pacing
-from forerun.server.answers import Answers, in_thread, unless_left
+from forerun.server.answers import in_thread, unless_left
+from forerun.server.backend import Asked, Backend
 from forerun.server.chunks import chunks
 from forerun.server.config import ServerConfig
 from forerun.server.deltas import deltas
 from forerun.server.events import EventStream
 from forerun.server.metrics import Metrics
 from forerun.server.replies import json_response
-from forerun.server.workers import Workers
-from forerun.text.tokenizer import Tokenizer
 
-GRAMMARS, GRAMMARS_WAITING = 2, 64  # read at once, and behind those
 LEFT = 499  # nginx's status for a client that closed the connection; nobody sees it but the log
 
 
 class Service:
-    """One engine behind names. OptionError for a model without a tokenizer."""
+    """One backend behind names."""
 
-    def __init__(self, engine: Engine, config: ServerConfig) -> None:
-        if engine.target.tokenizer is None:
-            raise OptionError(f"{engine.target.name} has no tokenizer: a server needs one")
-        self.engine, self.config = engine, config
-        self.tokenizer: Tokenizer = engine.target.tokenizer
-        self.metrics = Metrics(engine.status)
+    def __init__(self, backend: Backend, config: ServerConfig) -> None:
+        self._backend, self.config, self.facts = backend, config, backend.facts
+        self.tokenizer = backend.facts.tokenizer
+        self.metrics = Metrics(backend.status)
         self.created = int(time.time())
         tokens = range(self.tokenizer.vocab_size)
         self._longest = max(len(self.tokenizer.token_bytes(token)) for token in tokens)
-        self._workers = Workers(GRAMMARS, GRAMMARS_WAITING)
 
     def named(self, model: str | None) -> str:
         """The name to answer with. ApiError 404 for one that is not served."""
@@ -59,9 +53,7 @@ class Service:
         """One reply, or a stream. ApiError for what is refused."""
         body = endpoint.body
         state = http.scope.setdefault("state", {})
-        head = Head(
-            id=f"{kind}-{uuid.uuid4().hex}", created=int(time.time()), model=self.named(body.model)
-        )
+        model = self.named(body.model)
         prompts, n = endpoint.prompts, body.n or 1
         if len(prompts) * n > self.config.max_choices:
             raise ApiError(
@@ -70,13 +62,11 @@ class Service:
             )  # fmt: skip
         self._check_length(prompts)
         self._check_logprobs(endpoint, len(prompts) * n)
-        answers = Answers(
-            self.engine,
+        answers = self._backend.answers(
             self.metrics,
             tenant=state.get("tenant", ""),
             arrived=state["arrived"],
             timeout=self.config.timeout,
-            workers=self._workers,
         )
         fields = tuple(type(body).model_fields)
         left, _ = await unless_left(
@@ -84,6 +74,12 @@ class Service:
         )
         if left:
             return gone(state)
+        name, now = f"{kind}-{uuid.uuid4().hex}", int(time.time())
+
+        def head() -> Head:
+            """As known now: who computes may change."""
+            return Head(id=name, created=now, model=model, system_fingerprint=answers.maker)
+
         if body.stream:
             return self._stream(answers, endpoint, head, len(prompts) * n, state)
         async with answers:
@@ -93,7 +89,7 @@ class Service:
         state["tokens"] = sum(len(done.tokens) for done in choices)
         if self.config.log_prompts:
             state["texts"] = [done.text for done in choices]
-        return json_response(await in_thread(lambda: endpoint.reply(head, choices).to_json()))
+        return json_response(await in_thread(lambda: endpoint.reply(head(), choices).to_json()))
 
     def check_tokens(self, field: str, count: int, what: str) -> None:
         """Refuse what would keep others' texts from being read for long."""
@@ -107,7 +103,7 @@ class Service:
         if endpoint.top is None:
             return
         tokens = endpoint.options["max_tokens"]
-        context = self.engine.target.context
+        context = self.facts.context
         if context is not None:
             tokens = context if getattr(endpoint.body, "echo", None) else min(tokens, context)
         entries = choices * tokens * (1 + endpoint.top)
@@ -120,7 +116,7 @@ class Service:
 
     def _check_length(self, prompts: Sequence[Prompt]) -> None:
         """Refuse what no tokens of the context could hold, before time is spent on reading it."""
-        context = self.engine.target.context
+        context = self.facts.context
         if context is None:
             return
         for prompt in prompts:
@@ -135,9 +131,9 @@ class Service:
 
     def _stream(
         self,
-        answers: Answers,
+        answers: Asked,
         endpoint: Endpoint,
-        head: Head,
+        head: Callable[[], Head],
         choices: int,
         state: dict[str, Any],
     ) -> Response:

@@ -7,19 +7,19 @@ corrections of these costs do, would tell one tenant of another's. Nothing is me
 from __future__ import annotations
 
 from forerun.drafters.base import parts
+from forerun.engine import Engine
 from forerun.models.cost import backend, processor
 from forerun.openai.responses import PassCosts, Setup
-from forerun.server.service import Service
 
 
-def setup(service: Service) -> Setup:
-    engine, target = service.engine, service.engine.target
-    costs = engine.known_costs
+def setup(engine: Engine, name: str) -> Setup:
+    """Of an engine whose model has a tokenizer; `name` is what the model is called."""
+    target, costs = engine.target, engine.known_costs
     return Setup(
-        model=service.config.models[0],
+        model=name,
         vocab_size=target.vocab_size,
         context=target.context,
-        chat=bool(service.tokenizer.chat_template),
+        chat=bool(target.tokenizer.chat_template),
         backend=backend(target),
         threads=getattr(target, "threads", None),
         processor=processor(),

@@ -17,7 +17,7 @@ from forerun.text.tokenizer import Tokenizer
 
 
 def add_tokens(app: FastAPI, service: Service) -> None:
-    tokenizer, target = service.tokenizer, service.engine.target
+    tokenizer, context = service.tokenizer, service.facts.context
     names = {tokenizer.token_text(token) for token in tokenizer.special}
     info = _info(tokenizer)
 
@@ -51,7 +51,7 @@ def add_tokens(app: FastAPI, service: Service) -> None:
             ids = encode()
             shown = [tokenizer.token_text(i) for i in ids] if body.return_token_strs else None
             return Tokens(
-                count=len(ids), max_model_len=target.context, tokens=ids, token_strs=shown
+                count=len(ids), max_model_len=context, tokens=ids, token_strs=shown
             ).to_json()
 
         return json_response(await in_thread(reply))
