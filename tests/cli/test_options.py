@@ -47,7 +47,7 @@ SURFACE = {
         "--max-batch", "--max-waiting", "--max-body", "--timeout", "--api-key", "--metrics-key",
         "--allowed-host",
         "--cors-origin", "--prefix-memory", "--share-prefixes", "--log-prompts", "-v --verbose",
-        "--log-file",
+        "--log-file", "--ray", "--replicas", "--cpus-per-replica", "--gpus-per-replica", "--fronts",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
         "--max-memory", "--drafter", "--draft-model", "--head", "--prediction-file", "--memory",
         "--memory-size", "-k --num-draft", "--verifier",

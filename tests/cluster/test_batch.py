@@ -17,6 +17,8 @@ import pytest
 
 from batch.fakes import answers, same, written
 
+from .processes import descendants
+
 pytest.importorskip("ray", reason="NOT TESTED: Ray. pip install 'forerun[cluster]' and run again")
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]
 
@@ -28,26 +30,6 @@ RAY = ("--ray", "local", "--replicas", "2")
 def start(*args, **options):
     command = [sys.executable, "-m", "forerun", "run", *map(str, args), *ARGS]
     return subprocess.Popen(command, **options)
-
-
-def descendants(pid: int) -> list[tuple[int, str]]:
-    """(pid, command) of the processes below this one."""
-    below: dict[int, list[int]] = {}
-    names = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                stat = (folder / "stat").read_text()
-                names[int(folder.name)] = (folder / "cmdline").read_text()
-            except OSError:
-                continue
-            below.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(folder.name))
-    found, todo = [], [pid]
-    while todo:
-        children = below.get(todo.pop(), [])
-        found += [(child, names[child]) for child in children]
-        todo += children
-    return found
 
 
 def wait_for(out: Path, lines: int, running: subprocess.Popen) -> None:

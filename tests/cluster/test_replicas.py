@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from contextlib import closing
@@ -14,7 +15,8 @@ import pytest
 from batch.fakes import answers, run_batch, same, terms, written
 from forerun import Engine
 from forerun.batch import Identity, Output, Source
-from forerun.cluster import batch
+from forerun.cli.app import with_address
+from forerun.cluster import batch, replica
 from forerun.cluster.batch import RayBatch, Replica, Replicas
 from forerun.drafters import NgramDrafter
 from forerun.errors import ReplicaError
@@ -123,14 +125,55 @@ def test_a_replica_with_another_model_does_not_start():
         Replica(PARTS[0], lambda: {"model": "other"}, terms(RUN))
 
 
-def test_without_ray(tmp_path):
+@pytest.mark.parametrize(
+    "command", [["run", "in", "-o", "out", "--ray"], ["serve", "--ray", "--replicas", "2"]]
+)
+def test_without_ray(tmp_path, command):
     written(tmp_path / "in", {"prompt": "a"})
     code = (
         "import sys; sys.modules['ray'] = None; from forerun.cli.app import run;"
-        "sys.exit(run(['run', 'in', '-o', 'out', '--ray', 'local']))"
+        f"sys.exit(run({command}))"
     )
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
     )
     assert found.returncode == 2
     assert "--ray needs ray: pip install 'forerun[cluster]'" in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_ray_without_an_address_is_one_of_its_own():
+    for args, meant in (
+        (["--ray"], ["--ray", "local"]),
+        (["serve", "--ray", "--replicas", "2"], ["serve", "--ray", "local", "--replicas", "2"]),
+        (["--ray", "-v", "--ray"], ["--ray", "local", "-v", "--ray", "local"]),
+        (["--ray", "10.0.0.1:6379"], ["--ray", "10.0.0.1:6379"]),
+        (["--ray=auto", "-v"], ["--ray=auto", "-v"]),
+    ):
+        assert with_address(args) == meant
+
+
+def test_a_replica_whose_engine_is_stuck_is_not_well(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(replica.time, "monotonic", lambda: clock[0])
+    with PARTS[0]() as engine:
+        one = replica.EngineReplica(lambda: engine, lambda: "model", "model", "tiny")
+        status = engine.status()
+        monkeypatch.setattr(engine, "status", lambda: status)
+        one.check_health()
+        status = dataclasses.replace(status, running=1, turns=status.turns + 1)
+        for clock[0] in (1000.0, 1119.0):
+            one.check_health()
+        clock[0] = 1121.0
+        with pytest.raises(ReplicaError, match="the engine has taken no turn for 121 s"):
+            one.check_health()
+        status = dataclasses.replace(status, turns=status.turns + 1)
+        one.check_health()
+        status = dataclasses.replace(status, running=0)
+        clock[0] = 9000.0
+        one.check_health()
+
+
+def test_an_engine_replica_of_another_model_does_not_start():
+    with pytest.raises(ReplicaError, match="is not that of the command"):
+        replica.EngineReplica(PARTS[0], lambda: "other", "model", "tiny")

@@ -79,6 +79,7 @@ def _warn(message: Warning | str, *where: object, **rest: object) -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run a command line; its exit code."""
+    args = with_address(args)
     debug = bool(os.environ.get("FORERUN_DEBUG")) or _verbosity(args) > 1
     try:
         with warnings.catch_warnings():
@@ -92,6 +93,16 @@ def run(args: Sequence[str]) -> int:
         what = "cannot write" if error.filename is None else error.filename
         Screen().error(f"{what}: {(error.strerror or str(error)).lower()}")
         return _without_output(FAILED)
+
+
+def with_address(args: Sequence[str]) -> list[str]:
+    """`--ray` without an address means one of its own; typer has no options of that kind."""
+    bare = [i for i, arg in enumerate(args) if arg == "--ray"]
+    found = list(args)
+    for i in reversed(bare):
+        if i + 1 == len(found) or found[i + 1].startswith("-"):
+            found.insert(i + 1, "local")
+    return found
 
 
 def _run(args: Sequence[str], debug: bool) -> int:

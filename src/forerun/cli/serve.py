@@ -5,19 +5,22 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
+from forerun.cli.interrupts import Interrupts
 from forerun.cli.options import DRAFTING, MODEL, Settings, command
 from forerun.cli.remembering import remembering
 from forerun.cli.screen import Screen
 from forerun.cli.session import Session
 from forerun.cli.trace_file import TraceFile
-from forerun.cli.values import number, parse_size, whole
+from forerun.cli.values import number, parse_size, whole, whole_or_auto
 from forerun.engine import Engine
 from forerun.errors import MissingExtraError, OptionError
 from forerun.models.machine import usable_memory
@@ -25,6 +28,7 @@ from forerun.models.machine import usable_memory
 KEY = "FORERUN_API_KEY"
 SHARE = 4  # caches of a model may take a fourth of the machine's memory, if nothing is said
 _SERVER, _LIMITS, _SAFETY = "Server", "Limits", "Who may ask, and what is told"
+_RAY = "Several processes or machines"
 
 
 def _option(panel: str, names: str, metavar: str, help: str, **more: Any) -> Any:
@@ -105,6 +109,28 @@ def serve(
     log_prompts: Annotated[bool, _option(
         _SAFETY, "--log-prompts", "", "Write prompts and answers into the log.",
     )] = False,
+    ray: Annotated[str | None, _option(
+        _RAY, "--ray", "\\[ADDRESS]",
+        "Serve over Ray: without an address, or with local, over one of its own on this machine; "
+        "auto: over the one that runs here. The same command with another model replaces the "
+        "model. Needs the extra cluster.",
+    )] = None,
+    replicas: Annotated[Any, _option(
+        _RAY, "--replicas", "N|auto",
+        "Engines; auto: as many as the queue asks for. \\[default: 1]", parser=whole_or_auto,
+    )] = None,
+    cpus_per_replica: Annotated[int | None, _option(
+        _RAY, "--cpus-per-replica", "N",
+        "What Ray sets aside for each; also its threads, unless --threads says otherwise. "
+        "\\[default: 1]", parser=whole,
+    )] = None,
+    gpus_per_replica: Annotated[float | None, _option(
+        _RAY, "--gpus-per-replica", "N", "The same of GPUs. \\[default: 0]", parser=number,
+    )] = None,
+    fronts: Annotated[int | None, _option(
+        _RAY, "--fronts", "N", "Processes that speak HTTP with clients. \\[default: 1]",
+        parser=whole,
+    )] = None,
     verbose: Annotated[int, _option(
         "Output", "-v --verbose", "", "Log every look at /health too.", count=True,
         show_default=False,
@@ -124,6 +150,8 @@ def serve(
       forerun serve
 
       forerun serve -m model.gguf --draft-model small.gguf --api-key "$KEY" --host 0.0.0.0
+
+      forerun serve --ray --replicas 4
     """
     server = extra("forerun serve")
     settings.check()
@@ -145,16 +173,46 @@ def serve(
         log_prompts=log_prompts,
     )
     kept = 0 if prefix_memory == "0" else parse_size("--prefix-memory", prefix_memory)
+    spread = {
+        "replicas": replicas, "cpus_per_replica": cpus_per_replica,
+        "gpus_per_replica": gpus_per_replica, "fronts": fronts,
+    }  # fmt: skip
+    if ray is None and (given := [name for name, value in spread.items() if value is not None]):
+        raise OptionError(f"--{given[0].replace('_', '-')} goes with --ray")
+    if ray is not None and settings.memory is not None:
+        raise OptionError("--memory FILE is one process's to write: it does not go with --ray")
     limits = {
         "max_batch": max_batch,
         "max_waiting": max_waiting,
         "prefix_memory": kept,
         "share_prefixes": share_prefixes,
     }
-    engine = loaded(settings, Screen(), **limits)
-    if engine.drafter is not None:
-        engine.costs()  # now, not in the middle of the first requests
     level = logging.DEBUG if verbose else logging.INFO
+    if ray is not None:
+        from forerun.cluster.serve import Layout, RayServer
+
+        cpus = 1 if cpus_per_replica is None else cpus_per_replica
+        layout = Layout(
+            replicas=None if replicas == "auto" else 1 if replicas is None else replicas,
+            cpus=cpus,
+            gpus=gpus_per_replica or 0.0,
+            fronts=1 if fronts is None else fronts,
+            max_batch=max_batch,
+            max_waiting=max_waiting,
+            timeout=timeout,
+        )
+        alone = replace(settings, threads=settings.threads or cpus)
+        with (
+            server.logging_lines(log_file, texts=log_prompts, level=level),
+            Interrupts(signal.SIGINT, signal.SIGTERM) as interrupts,
+        ):
+            RayServer(
+                ray, layout, config, make=partial(opened, alone, **limits),
+                model=partial(computed, settings), share_prefixes=share_prefixes,
+                host=host, port=port, log_file=log_file, log_level=level,
+            ).run(lambda: interrupts.pressed)  # fmt: skip
+        return
+    engine = opened(settings, **limits)
     with (
         server.logging_lines(log_file, texts=log_prompts, level=level),
         remembering(settings, engine),
@@ -171,6 +229,28 @@ def extra(command: str) -> ModuleType:
         return importlib.import_module("forerun.server")
     except ModuleNotFoundError as error:
         raise MissingExtraError.of(error.name or "fastapi", "server", command) from None
+
+
+def opened(settings: Settings, **limits: Any) -> Engine:
+    """An engine that has measured what it must."""
+    engine = loaded(settings, Screen(), **limits)
+    if engine.drafter is not None:
+        engine.costs()  # now, not in the middle of the first requests
+    return engine
+
+
+def computed(settings: Settings) -> str:
+    """A name for the model and for how it is computed: of two replicas of one name any may go on
+    with what the other began."""
+    from forerun.batch.identity import Identity, sampled
+    from forerun.openai.endpoint import VERSION
+
+    file = Path(settings.model)
+    return Identity.of("", {
+        "model": [name_of(settings.model), sampled(file) if file.is_file() else None],
+        "backend": settings.backend, "dtype": settings.dtype, "device": settings.device,
+        "context": settings.context, "forerun": VERSION,
+    }).options  # fmt: skip
 
 
 def loaded(settings: Settings, screen: Screen, **engine: Any) -> Engine:

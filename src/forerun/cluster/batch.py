@@ -15,8 +15,6 @@ What this module does not know: how an engine is made. `make` comes from above, 
 from __future__ import annotations
 
 import logging
-import os
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +22,9 @@ from typing import Any
 from forerun.batch import Desk, Output, Source, Tally, Terms
 from forerun.batch.desk import Asked
 from forerun.batch.identity import Identity
+from forerun.cluster.connect import connected, last_line
 from forerun.engine import Engine
-from forerun.errors import MissingExtraError, ReplicaError
+from forerun.errors import ReplicaError
 
 BLOCK = 16  # lines that are sent to an actor, and come back, together
 CHUNK = 256 << 20  # bytes of lines that are in Ray's memory at once, at most
@@ -130,7 +129,7 @@ class RayBatch:
                     if self._stopping():
                         return False
             except self._ray.exceptions.RayError as error:
-                raise ReplicaError(f"Ray: {_last(error)}") from error
+                raise ReplicaError(f"Ray: {last_line(error)}") from error
         return True
 
     def _chunks(self, positions: Iterable[int]) -> Iterator[list[dict[str, Any]]]:
@@ -188,29 +187,8 @@ class RayBatch:
 
 
 def _ray(address: str) -> Any:
-    """Ray, connected."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report home
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its log files have the rest
-    try:
-        import ray
-        import ray.data
-    except ModuleNotFoundError as error:
-        raise MissingExtraError.of(error.name or "ray", "cluster", "--ray") from None
-    if not ray.is_initialized():
-        where = {"include_dashboard": False} if address == "local" else {}
-        terminate = signal.getsignal(signal.SIGTERM)
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level="error", **where)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ReplicaError(f"no Ray at {address!r}: {_last(error)}") from None
-        signal.signal(signal.SIGTERM, terminate)  # Ray's own leaves at once
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    """Ray Data, which says nothing."""
+    ray = connected(address, part="data")
+    ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray
-
-
-def _last(error: BaseException) -> str:
-    """The line that says what happened: Ray puts whole tracebacks before it."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
