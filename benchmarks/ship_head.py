@@ -4,8 +4,8 @@
     python benchmarks/ship_head.py run src/forerun/models/heads/checkpoints/smollm2
 
 Of the ids that can be drafted it keeps those that the run's answers use most, as many as fit; rows
-of the output matrix do not depend on each other, so that nothing is trained anew. Weights are stored
-in 8 bits, which is what the kernels run.
+of the output matrix do not depend on each other, so that nothing is trained anew. Weights are
+stored in 8 bits, which is what the kernels run.
 """
 
 from __future__ import annotations

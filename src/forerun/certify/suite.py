@@ -292,8 +292,6 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     "head": {
         "": lambda vocabulary: HeadDrafter(head(vocabulary)),
         "hydra": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "hydra")),
-        "blockwise": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "blockwise")),
-        "medusa": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "medusa")),
     },
     "head-tree": {"": lambda vocabulary: HeadTreeDrafter(head(vocabulary))},
     "head-sampled-tree": {

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import forerun
+from forerun.certify import exact_law, plain_law, suite, total_variation
 from forerun.certify.tiny_head import tiny_mlp_head
+from forerun.drafters import HeadDrafter
 from forerun.errors import CapabilityError, ModelFileError
 from forerun.models.base import Step
 from forerun.models.heads.checkpoint import CONFIG, offsets
@@ -155,3 +157,14 @@ def test_texts_are_those_of_plain_decoding(
             done = engine.generate([1, 2, 3], max_tokens=25, **options)
             assert done.tokens == expected.tokens
             assert gamma == "auto" or done.stats.drafted > 0
+
+
+@each_form
+@pytest.mark.parametrize("verifier", ["rejection", "block", "coupled", "traversal"])
+def test_the_exact_law(form: str, verifier: str) -> None:
+    """Of drafts as deep as it has networks, and of longer ones that were asked for."""
+    options: dict[str, Any] = {"prompt": (0, 1, 1, 0, 1), "max_tokens": 4, "temperature": 0.7}
+    target = suite.target(3)
+    drafter = HeadDrafter(suite.mlp_head(3, form))
+    found = exact_law(target, drafter, verifier=verifier, num_draft=3, **options)
+    assert total_variation(found, plain_law(target, **options)) < 1e-12
