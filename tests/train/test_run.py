@@ -38,9 +38,12 @@ class Clock:
         self._heard(news)
 
 
-def run(folder, model, heard=lambda news: None, **more):
+def run(folder, model, heard=lambda news: None, stopping=lambda: False, **more):
     clock = Clock(heard)
-    return Run(wanted(folder), model, now=clock, tell=clock.tell, cache=folder.parent, **more)
+    return Run(
+        wanted(folder, **more), model, now=clock, tell=clock.tell, stopping=stopping,
+        cache=folder.parent,
+    )  # fmt: skip
 
 
 def wanted(folder, **more):
@@ -111,3 +114,27 @@ def test_a_folder_of_another_run_is_refused(model, tmp_path):
     (tmp_path / "mine" / "letter.txt").write_text("Dear")
     with pytest.raises(OptionError, match="files that are not of a training run"):
         Run(wanted(tmp_path / "mine"), model)
+
+
+def test_chats_that_cannot_be_used_are_told(model, tmp_path, monkeypatch):
+    (tmp_path / "long.jsonl").write_text('{"prompt": "%s"}\n' % ("a" * 2000))
+    with pytest.raises(OptionError, match="nothing was written to train on: tiny can read none of"):
+        run(tmp_path / "run", model, data=tmp_path / "long.jsonl").go()
+    monkeypatch.setattr("forerun.train.data._ANSWER", 1)
+    (tmp_path / "short.jsonl").write_text('{"prompt": "a"}')
+    with pytest.raises(OptionError, match="no answer is long enough to train on"):
+        run(tmp_path / "other", model, data=tmp_path / "short.jsonl").go()
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        ([1.5, 1.5, 1.5], False),
+        ([1.5, 1.6, 1.7, 1.71], False),
+        ([1.5, 1.5, 1.502, 1.501], True),
+        ([1.2, 1.5, 1.4, 1.45, 1.502], True),
+        ([1.2, 1.5, 1.4, 1.45, 1.504], False),
+    ],
+)
+def test_gains_are_flat_when_three_looks_bring_next_to_nothing(looks, said):
+    assert running.flat(looks) == said

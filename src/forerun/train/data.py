@@ -24,6 +24,7 @@ from forerun.train.folder import Folder
 from forerun.train.texts import Text, TextFile
 
 DATA = 0.5  # of the time: until texts and states are there
+JUDGING = 0.06  # of the time: most for the texts that judge, of each temperature
 HELD_OUT = {"greedy": 0.0, "sampled": 1.0}  # temperatures of the texts that judge
 MOST_HELD_OUT = 80  # chats of each
 _ANSWER = 256  # most tokens of one
@@ -79,8 +80,14 @@ class Data:
         was stopped."""
         found = {}
         for kind, temperature in HELD_OUT.items():
+            start, given = self._clock.spent, JUDGING * self._clock.given
+
+            def fraction(start: float = start, given: float = given) -> float:
+                return (self._clock.spent - start) / given
+
             with TextFile(self._folder.held_out(kind, ".jsonl")) as texts:
-                if not self._write(texts, self.asked(), (temperature,), "held-out texts", _never):
+                self._write(texts, self.asked(), (temperature,), "held-out texts", fraction)
+                if self._stopping():
                     return None
                 if (corpus := self.corpus(texts, self._folder.held_out(kind, ".f16"))) is None:
                     return None
@@ -90,7 +97,7 @@ class Data:
 
     def write(self, texts: TextFile) -> bool:
         """Texts to train on, until their time is over or all chats are answered; False where it
-        was stopped. OptionError where the time brought none."""
+        was stopped. OptionError where there are none."""
         start, until = self._clock.spent, DATA * self._clock.given
 
         def fraction() -> float:
@@ -102,10 +109,13 @@ class Data:
             if texts.get(text.name) is None:
                 texts.append(text)
         chats = of_prompts(prompts.training(self._seed)) if self._chats is None else self._chats
-        self._write(texts, chats, TEMPERATURES, "texts", fraction)
-        if not len(texts) and not self._stopping():
-            raise OptionError("nothing was written to train on: give more --minutes")
-        return not self._stopping()
+        refused = self._write(texts, chats, TEMPERATURES, "texts", fraction)
+        if self._stopping():
+            return False
+        if not len(texts):
+            why = f": {self._model.name} can read none of {refused} chats" if refused else ""
+            raise OptionError(f"nothing was written to train on{why or ': give more --minutes'}")
+        return True
 
     def corpus(self, texts: TextFile, path: Path) -> Corpus | None:
         """Of all texts, with their states; None where it was stopped."""
@@ -132,7 +142,8 @@ class Data:
         temperatures: Sequence[float],
         phase: str,
         fraction: Callable[[], float],
-    ) -> bool:
+    ) -> int:
+        """How many chats cannot be read by the target."""
         with Engine(self._model, num_draft=0, max_batch=SLOTS) as engine:
             work = Continuations(
                 engine,
@@ -143,13 +154,9 @@ class Data:
                 stopping=lambda: self._stopping() or fraction() >= 1,
                 watch=lambda tokens: self._say(phase, fraction(), tokens),
             )
-            return work.run(chats)
+            work.run(chats)
+        return work.refused
 
     def _say(self, phase: str, fraction: float, tokens: int) -> None:
         left = self._clock.left
         self._tell(News(phase=phase, fraction=min(fraction, 1.0), tokens=tokens, left=left))
-
-
-def _never() -> float:
-    """The fraction of a phase that has all the time it takes."""
-    return 0.0

@@ -14,7 +14,7 @@ What this module does not know: the command line, and what is shown of the progr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,11 @@ class Outcome:
     updates: int
     epochs: float
     rows: list[Row]  # the engine's own speed; empty where that was not measured
+
+
+def flat(looks: Sequence[float]) -> bool:
+    """Whether the last three looks together gained too little to go on; tokens a pass."""
+    return len(looks) > 3 and max(looks[-3:]) - max(looks[:-3]) < _FLAT
 
 
 class Run:
@@ -141,6 +146,8 @@ class Run:
         with TextFile(self._folder.texts) as texts:
             if judged is not None and self._data.write(texts):
                 corpus = self._data.corpus(texts, self._folder.states)
+                if corpus is not None and not len(corpus):
+                    raise OptionError("no answer is long enough to train on")
                 found = None if corpus is None else self._trained(texts, corpus, judged)
         self._clock.note()
         return found
@@ -202,7 +209,8 @@ class Run:
         if folder.training.exists():
             state = training.load(folder.training)
             start, looks = state["start"], state["looks"]
-            end = min(end, state["end"]) if state["landing"] else end
+            if state["landing"] and clock.spent < state["end"]:
+                end = min(end, state["end"])
         landing = end < (1 - REST) * clock.given
         found: dict[str, Acceptance] = {}
 
@@ -222,7 +230,7 @@ class Run:
                     for name, judge in judges.items()
                 }
                 looks.append(sum(a.tokens_per_pass for a in found.values()) / len(found))
-                if len(looks) > 3 and looks[-1] - looks[-4] < _FLAT:
+                if flat(looks):
                     left = _LANDING * (end - start)
                     end, landing = min(end, clock.spent + left), True
             if clock.spent - saved > _SAVE_EVERY:
