@@ -22,10 +22,10 @@ def rows(**speeds):
     [
         ((100, 120, 110, 150), "use it as suffix+head: 1.50 times as fast as plain decoding, 1.25"),
         ((100, 90, 130, 120), "use it as head: 1.30 times as fast as plain decoding, 1.44 times"),
-        ((100, 120, 90, 121), "not worth using here. With the head, at best 1.21 times plain "
-                              "decoding; suffix does as well or better, 1.20 times"),
-        ((100, 90, 80, 95), "not worth using here. With the head, at best 0.95 times plain "
-                            "decoding; plain decoding does as well or better, 1.00 times"),
+        ((100, 120, 90, 121), "not worth using here: at best 1.21 times as fast as plain decoding, "
+                              "as suffix+head; suffix gives 1.20"),
+        ((100, 90, 80, 95), "not worth using here: at best 0.95 times as fast as plain decoding, "
+                            "as suffix+head; decode plainly"),
     ],
 )  # fmt: skip
 def test_what_is_said(speeds, said):

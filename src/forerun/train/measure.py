@@ -90,11 +90,10 @@ def worth(rows: Sequence[Row]) -> list[str]:
         plain, suffix = of[PLAIN].speed, of[SUFFIX].speed
         best = max((of[HEAD], of[BOTH]), key=lambda row: row.speed)
         if best.speed < _WORTH * max(plain, suffix):
-            other = SUFFIX if suffix > plain else "plain decoding"
+            better = f"suffix gives {suffix / plain:.2f}" if suffix > plain else "decode plainly"
             said.append(
-                f"{sampling}: not worth using here. With the head, at best "
-                f"{best.speed / plain:.2f} times plain decoding; {other} does as well or better, "
-                f"{max(plain, suffix) / plain:.2f} times"
+                f"{sampling}: not worth using here: at best {best.speed / plain:.2f} times as fast "
+                f"as plain decoding, as {best.drafter}; {better}"
             )
         else:
             said.append(
