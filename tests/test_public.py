@@ -91,9 +91,10 @@ def test_drafters_signatures():
         assert signature(getattr(forerun.drafters, kind)) == (
             "(model, *, shape=None, sampling=None, prefix_memory=0)"
         )
-    assert signature(forerun.drafters.LikeliestTreeDrafter) == (
-        "(model, *, depth=8, sampling=None, prefix_memory=0)"
-    )
+    for kind in ("LikeliestTreeDrafter", "JoinedTreeDrafter"):
+        assert signature(getattr(forerun.drafters, kind)) == (
+            "(model, *, depth=8, sampling=None, prefix_memory=0)"
+        )
     assert signature(forerun.drafters.NgramDrafter) == "(*, longest=3, shortest=1)"
     assert signature(forerun.drafters.PredictionDrafter) == "(tokens, *, longest=8)"
     assert signature(forerun.drafters.SuffixDrafter) == (

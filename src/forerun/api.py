@@ -43,9 +43,9 @@ def load(
 
     drafter      "ngram", "suffix", "model" (needs draft_model), several of them joined by + such as
                  "suffix+model", a Drafter, or None: plain decoding. Of trees num_draft is the
-                 number of nodes: "suffix-tree"; "tree", "sampled-tree", "greedy-plus-one-tree"
-                 (need draft_model). For a draft_model with other tokens: "intersection",
-                 "string-match"
+                 number of nodes: "suffix-tree"; "tree", "joined-tree", "sampled-tree",
+                 "greedy-plus-one-tree" (need draft_model). For a draft_model with other tokens:
+                 "intersection", "string-match"
     draft_model  a smaller model; alone it means drafter="model" where both number their tokens
                  alike, else "intersection"
     head         the folder of a trained head (`forerun train`, or any of the speculators library's

@@ -148,7 +148,15 @@ class DrafterStats:
 
 
 MODEL_DRAFTERS = frozenset(
-    {"model", "intersection", "string-match", "tree", "sampled-tree", "greedy-plus-one-tree"}
+    {
+        "model",
+        "intersection",
+        "string-match",
+        "tree",
+        "joined-tree",
+        "sampled-tree",
+        "greedy-plus-one-tree",
+    }
     | {"head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"}
 )
 """Drafters whose drafting is passes of a model, by name."""

@@ -19,6 +19,7 @@ from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import (
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
+    JoinedTreeDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -36,6 +37,7 @@ TWIG = (-1, -1, 0)
 DRAFTERS = {
     "suffix-tree": lambda vocabulary: SuffixTreeDrafter(),
     "tree": lambda vocabulary: LikeliestTreeDrafter(draft_model(vocabulary)),
+    "joined-tree": lambda vocabulary: JoinedTreeDrafter(draft_model(vocabulary)),
     "sampled-tree": lambda vocabulary: SampledTreeDrafter(draft_model(vocabulary), shape=TWIG),
     "greedy-plus-one-tree": lambda vocabulary: GreedyPlusOneTreeDrafter(
         draft_model(vocabulary), shape=TWIG

@@ -10,6 +10,7 @@ from forerun.drafters import (
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
     IntersectionDrafter,
+    JoinedTreeDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -153,6 +154,13 @@ class TestTree(DrafterContract):
 
     def make(self) -> Drafter:
         return LikeliestTreeDrafter(tabular(2), depth=3)
+
+
+class TestJoinedTree(DrafterContract):
+    chain = False
+
+    def make(self) -> Drafter:
+        return JoinedTreeDrafter(tabular(2), depth=3)
 
 
 class TestSampledTree(DrafterContract):

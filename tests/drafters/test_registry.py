@@ -11,6 +11,7 @@ from forerun.drafters import (
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
     IntersectionDrafter,
+    JoinedTreeDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -28,13 +29,13 @@ from forerun.errors import OptionError, UnknownNameError
 from .contract import V, tabular
 
 FOREIGN = (IntersectionDrafter, StringMatchDrafter)
-TREES = (LikeliestTreeDrafter, SampledTreeDrafter, GreedyPlusOneTreeDrafter)
+TREES = (LikeliestTreeDrafter, JoinedTreeDrafter, SampledTreeDrafter, GreedyPlusOneTreeDrafter)
 
 
 def test_names() -> None:
     assert list(DRAFTERS) == [
         "none", "model", "intersection", "string-match", "ngram", "suffix", "prediction",
-        "suffix-tree", "tree", "sampled-tree", "greedy-plus-one-tree",
+        "suffix-tree", "tree", "joined-tree", "sampled-tree", "greedy-plus-one-tree",
         "head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree",
     ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)

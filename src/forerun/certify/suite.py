@@ -30,6 +30,7 @@ from forerun.drafters import (
     HeadTreeDrafter,
     HybridDrafter,
     IntersectionDrafter,
+    JoinedTreeDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -283,6 +284,7 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     "string-match": {"": lambda vocabulary: StringMatchDrafter(foreign(vocabulary))},
     "suffix-tree": {"": lambda vocabulary: SuffixTreeDrafter()},
     "tree": {"": lambda vocabulary: LikeliestTreeDrafter(draft_model(vocabulary))},
+    "joined-tree": {"": lambda vocabulary: JoinedTreeDrafter(draft_model(vocabulary))},
     "sampled-tree": {
         "": lambda vocabulary: SampledTreeDrafter(draft_model(vocabulary), shape=TWIG)
     },

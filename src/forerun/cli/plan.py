@@ -154,7 +154,6 @@ def _planned(
             options=options,
             slots=slots,
             seconds=60 * minutes,
-            cache=cache_folder(),
         )
 
 

@@ -15,6 +15,7 @@ from forerun.drafters.head import (
 )
 from forerun.drafters.hybrid import HybridDrafter
 from forerun.drafters.intersection import IntersectionDrafter
+from forerun.drafters.joined_tree import JoinedTreeDrafter
 from forerun.drafters.lookup import RememberingDrafter
 from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
@@ -41,6 +42,7 @@ DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "prediction": PredictionDrafter,
     "suffix-tree": SuffixTreeDrafter,
     "tree": LikeliestTreeDrafter,
+    "joined-tree": JoinedTreeDrafter,
     "sampled-tree": SampledTreeDrafter,
     "greedy-plus-one-tree": GreedyPlusOneTreeDrafter,
     "head": HeadDrafter,
@@ -54,6 +56,7 @@ NEEDS = {
     "intersection": ("model", "a draft model: IntersectionDrafter(model), or --draft-model"),
     "string-match": ("model", "a draft model: StringMatchDrafter(model), or --draft-model"),
     "tree": ("model", "a draft model: LikeliestTreeDrafter(model), or --draft-model"),
+    "joined-tree": ("model", "a draft model: JoinedTreeDrafter(model), or --draft-model"),
     "sampled-tree": ("model", "a draft model: SampledTreeDrafter(model), or --draft-model"),
     "greedy-plus-one-tree": (
         "model",
@@ -168,6 +171,7 @@ __all__ = [
     "HeadTreeDrafter",
     "HybridDrafter",
     "IntersectionDrafter",
+    "JoinedTreeDrafter",
     "LikeliestTreeDrafter",
     "ModelDrafter",
     "NgramDrafter",

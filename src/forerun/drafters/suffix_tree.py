@@ -172,8 +172,12 @@ class SuffixTreeDrafter(RememberingDrafter[SuffixTreeReader]):
         reader.read(prompt)
         return reader
 
+    def nodes(self, slot: int, most: int) -> list[Node]:
+        """Of a request's text as it is."""
+        return self._readers[slot].nodes(most)
+
     def outlook(self, slot: int, length: int, most: int) -> Outlook:
-        return Outlook(most=len(self._readers[slot].nodes(most)))
+        return Outlook(most=len(self.nodes(slot, most)))
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         return [self._tree(request) for request in requests]
@@ -182,9 +186,7 @@ class SuffixTreeDrafter(RememberingDrafter[SuffixTreeReader]):
         """The nodes without those below an end of the text."""
         ends, new = request.params.end_ids, {ROOT: ROOT}
         tokens, parents = list[int](), list[int]()
-        for node, (token, parent, _) in enumerate(
-            self._readers[request.slot].nodes(request.num_draft)
-        ):
+        for node, (token, parent, _) in enumerate(self.nodes(request.slot, request.num_draft)):
             if parent in new and (parent == ROOT or tokens[new[parent]] not in ends):
                 new[node] = len(tokens)
                 tokens.append(token)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -26,7 +25,7 @@ from forerun.drafters.base import Drafter
 from forerun.engine.choices import AUTO, choose_verifier
 from forerun.errors import ForerunError, OptionError
 from forerun.models.base import Model
-from forerun.models.cost import target_seconds
+from forerun.models.cost import measured, stated
 from forerun.numerics.token_tree import Drawn
 from forerun.pace import Costs, Pace
 from forerun.plan.replay import Replay, chances, replay
@@ -89,6 +88,7 @@ class Forecast:
     costs: dict[tuple[str, int], RoundCosts] = field(default_factory=dict)  # verifier, requests
     options: Mapping[str, Any] = field(default_factory=dict)  # of sampling
     given: Mapping[str, str] = field(default_factory=dict)  # what drafters were made of, by name
+    stated: bool = False  # the model states what its passes cost
 
     def advised(self, slots: int) -> Way | None:
         """The fastest; None where none is faster than plain decoding."""
@@ -113,7 +113,6 @@ def plan(
     options: Mapping[str, Any] | None = None,
     slots: Sequence[int] = (1,),
     seconds: float = 120.0,
-    cache: Path | None = None,
     progress: Callable[[str], None] = lambda what: None,
     clock: Clock = perf_counter,
 ) -> Forecast:
@@ -122,14 +121,13 @@ def plan(
     options   sampling keywords of every request
     slots     numbers of requests at once
     seconds   about what it may take; what there is no time for is looked at in fewer places
-    cache     folder with measured costs; None: the user's
 
     OptionError where none of the prompts is answered by a text.
     """
     options = dict(options or {})
     ends = clock() + seconds
     named = {name: getattr(value, "name", str(value)) for name, value in (given or {}).items()}
-    forecast = Forecast(options=options, given=named)
+    forecast = Forecast(options=options, given=named, stated=stated(target) is not None)
     for number, asked in enumerate(prompts, start=1):
         progress(f"writing text {number} of {len(prompts)}")
         if (text := write(target, asked, options, clock)) is not None:
@@ -159,9 +157,7 @@ def plan(
         left = (ends - clock()) / (len(jobs) - number)
         progress(f"replaying {job.drafter.name}")
         try:
-            recorded[job.drafter.name] = _recorded(
-                target, job, forecast.texts, p, left, cache, clock
-            )
+            recorded[job.drafter.name] = _recorded(target, job, forecast.texts, p, left, clock)
         except ForerunError as error:
             forecast.missing[job.drafter.name] = str(error)
     progress("playing rounds through")
@@ -247,12 +243,11 @@ def _recorded(
     texts: Sequence[Text],
     p: Sequence[Sequence[float]],
     seconds: float,
-    cache: Path | None,
     clock: Clock,
 ) -> dict[int, Recorded]:
     """Its replays, by size: in as many places as there is time for."""
     model = getattr(job.drafter, "model", None)
-    passes = () if model is None else target_seconds(model, cache=cache)
+    passes = () if model is None else stated(model) or measured(model, clock)
     verifier = find_verifier(job.verifier)
     found: dict[int, Recorded] = {}
     for number, size in enumerate(job.sizes):
@@ -345,11 +340,12 @@ def _walked(
 ) -> Prediction:
     """The mean of a few walks where coins decide, of one where none does."""
     lengths = [(len(text.request.prompt), len(text.output)) for text in forecast.texts]
+    fixed = forecast.stated  # as the engine would take them
     passes = {part.name: part.pass_seconds for part in parts if part.pass_seconds}
 
     def walks() -> Iterator[Walked]:
         for seed in range(WALKS if any(map(_by_coins, parts)) else 1):
-            pace = Pace(Costs(target=costs.by_rows, draft=passes, fixed=True))
+            pace = Pace(Costs(target=costs.by_rows, draft=passes, fixed=fixed))
 
             def control(pace: Pace = pace) -> Control:
                 return AdaptiveControl(pace) if num_draft is None else FixedControl(num_draft)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import cast
 
-from forerun.company import plan_batch
+from forerun.company import learn_batch, plan_batch
 from forerun.control import Control, Plan, Seat
 from forerun.drafters.base import Drafter, DrafterTraits, Outlook
 from forerun.numerics.token_tree import TokenTree
@@ -33,6 +33,10 @@ from forerun.pace import table
 from forerun.plan.replay import Moment, Replay
 from forerun.plan.rounds import RoundCosts
 from forerun.plan.texts import Clock
+from forerun.trace import Times
+
+Outcome = tuple[TokenTree, tuple[int, ...]]
+"""What was drafted, and the accepted nodes of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +174,15 @@ def walk(
         start = clock()
         plans = company.plans()
         took = clock() - start
-        counts = company.round(plans, coins)
+        found = company.drafted(plans, coins)
+        counts = company.counts(plans, found)
+        passing = costs.of(len(walkers) + counts.drafted)
+        start = clock()
+        company.learn(plans, found, counts.seconds, passing)
+        took += clock() - start
+        counts.tokens = company.go_on(plans, found)
+        counts.seconds += passing + len(walkers) * beside
         if not first:  # its time is the prompt's, too: `bench` leaves it out
-            counts.seconds += costs.of(len(walkers) + counts.drafted) + len(walkers) * beside
             total.add(counts)
             planning.append(took)
             rounds += 1
@@ -232,9 +242,11 @@ class Company:
             )
         return plan_batch(seats)
 
-    def round(self, plans: Sequence[Plan], coins: random.Random) -> Counts:
-        """Draft, accept, go on."""
-        found = [self._drafted(plan, one, coins) for plan, one in zip(plans, self._walkers)]
+    def drafted(self, plans: Sequence[Plan], coins: random.Random) -> list[Outcome]:
+        """What the plans draft, and the accepted nodes of it."""
+        return [self._drafted(plan, one, coins) for plan, one in zip(plans, self._walkers)]
+
+    def counts(self, plans: Sequence[Plan], found: Sequence[Outcome]) -> Counts:
         counts = Counts(drafted=sum(len(tree) for tree, _ in found))
         for drafter in self._drafters:
             asked = {
@@ -243,13 +255,29 @@ class Company:
                 if plan.drafter == drafter.name
             }
             counts.seconds += drafter.takes(asked) if asked else 0.0
+        return counts
+
+    def learn(
+        self, plans: Sequence[Plan], found: Sequence[Outcome], drafting: float, passing: float
+    ) -> None:
+        """As after a round of an engine."""
+        controls = [one.control for one in self._walkers]
+        for control, plan, (tree, path) in zip(controls, plans, found):
+            control.learn(plan, tree, path)
+        asked = sum(plan.drafter is not None for plan in plans)
+        shares = [drafting / asked if plan.drafter is not None else 0.0 for plan in plans]
+        times = Times(draft=drafting, target=passing, verify=0.0)
+        learn_batch(controls, plans, [tree for tree, _ in found], shares, times)
+
+    def go_on(self, plans: Sequence[Plan], found: Sequence[Outcome]) -> int:
+        """The tokens that all texts grew by."""
+        tokens = 0
         for one, plan, (tree, path) in zip(self._walkers, plans, found):
-            one.control.learn(plan, tree, path)
             for drafter in self._drafters:
                 own = plan.drafter == drafter.name
                 drafter.went(one.slot, 1 + len(path), len(tree) if own else 0)
-            counts.tokens += self._on(one, 1 + len(path))
-        return counts
+            tokens += self._on(one, 1 + len(path))
+        return tokens
 
     def _of(self, one: Walker) -> tuple[int, int]:
         return self._lengths[one.order[one.number]]
@@ -260,10 +288,7 @@ class Company:
         for drafter in self._drafters:
             drafter.begin(one.slot, self._of(one)[0])
 
-    def _drafted(
-        self, plan: Plan, one: Walker, coins: random.Random
-    ) -> tuple[TokenTree, tuple[int, ...]]:
-        """What the plan drafts, and the accepted nodes of it."""
+    def _drafted(self, plan: Plan, one: Walker, coins: random.Random) -> Outcome:
         if plan.drafter is None:
             return TokenTree(), ()
         moment = self._by_name[plan.drafter].moment(one.slot)
