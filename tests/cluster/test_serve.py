@@ -45,7 +45,7 @@ class Served:
             env={**os.environ, "RAY_AUTH_MODE": "token"},
         )  # fmt: skip
 
-    def event(self, name: str, seconds: float = 120, count: int = 1) -> dict:
+    def event(self, name: str, seconds: float = 400, count: int = 1) -> dict:
         end = time.monotonic() + seconds
         while len(found := events(self.log, name)) < count:
             assert time.monotonic() < end, self.log.read_text()
