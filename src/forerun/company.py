@@ -92,8 +92,8 @@ def learn_batch(
     for plan, tree, seconds in zip(plans, drafted, took):
         if plan.drafter is not None and len(tree):
             shape = None if plan.outlook.trees is None else tree.parents
-            drafting.add_all(plan.drafter, reads(shape, len(tree)), plan.outlook.unread)
-            drafters[plan.drafter] = drafters.get(plan.drafter, 0.0) + seconds
+            drafting.add_all(plan.passes, reads(shape, len(tree)), plan.outlook.unread)
+            drafters[plan.passes] = drafters.get(plan.passes, 0.0) + seconds
     pace.learn(at, len(plans) + sum(map(len, drafted)), times, drafting, drafters)
 
 
@@ -126,7 +126,7 @@ class Company:
         for plan in fixed:
             rows += plan.num_draft
             if plan.drafter is not None:
-                drafting.add_all(plan.drafter, plan.reads, plan.outlook.unread)
+                drafting.add_all(plan.passes, plan.reads, plan.outlook.unread)
         room = sum(min(s.room, pace.costs.widest - 1) for s in seats)
         self._most = max(rows, min(rows + room, MOST_ROWS))
         self._seconds = pace.rows(self._at, rows)  # up to `_most`, where somebody could draft
@@ -143,9 +143,9 @@ class Company:
         if not offers:
             return self._made(self._plain, self._plain)
         self._seconds = self._pace.rows(self._at, self._most)
-        offers = self._preferred(offers, by=lambda offer: (offer.request, offer.drafter))
+        offers = self._preferred(offers, by=lambda offer: (offer.request, offer.passes))
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
-        lookups = [offer for offer in offers if offer.drafter not in self._pace.costs.draft]
+        lookups = [offer for offer in offers if offer.passes not in self._pace.costs.draft]
         if 0 < len(lookups) < len(offers):  # too few may be left that share a model's passes
             best = self._best(self._preferred(lookups), best.rate) or best
         tried = self._tried(offers, best)
@@ -163,7 +163,7 @@ class Company:
         chosen: dict[Hashable, Offer] = {}
         rates: dict[Hashable, float] = {}
         for offer in offers:
-            rate = self._alone(offer, sharers[offer.drafter], funds)
+            rate = self._alone(offer, sharers[offer.passes], funds)
             if by(offer) not in chosen or rate > rates[by(offer)]:
                 chosen[by(offer)], rates[by(offer)] = offer, rate
         return list(chosen.values())
@@ -171,7 +171,7 @@ class Company:
     def _alone(self, offer: Offer, sharers: int, funds: float) -> float:
         """The highest rate of a round in which nobody else drafts, but some share the drafting."""
         plain, tokens, rate = self._plain, self._plain.tokens, 0.0
-        more = self._pace.shared(offer.drafter, offer.reads, offer.outlook.unread, sharers)
+        more = self._pace.shared(offer.passes, offer.reads, offer.outlook.unread, sharers)
         limit, draft = plain.seconds + funds, plain.drafting.seconds
         for s, seconds, own in zip(offer.survival, self._seconds[plain.rows :], more):
             tokens += s
@@ -191,7 +191,7 @@ class Company:
             offer = offers[i]
             funds += offer.funds if depth == 1 else 0.0
             tokens += offer.survival[depth - 1]
-            drafting.add(offer.drafter, offer.reads[depth - 1], offer.outlook.unread)
+            drafting.add(offer.passes, offer.reads[depth - 1], offer.outlook.unread)
             seconds = self._seconds[plain.rows + n - 1] + drafting.seconds
             if tokens > rate * seconds and seconds - plain.seconds <= funds:
                 rate, best = tokens / seconds, n
@@ -204,22 +204,23 @@ class Company:
             return [(0, depth + 1) for depth in range(len(offers[0].survival))]
         dear = self._dearness(offers)
         order = sorted(
-            (-s / dear[offer.drafter], i, depth)
+            (-s / dear[offer.passes], i, depth)
             for i, offer in enumerate(offers)
             for depth, s in enumerate(offer.survival, start=1)
         )
         return [(i, depth) for _, i, depth in order]
 
     def _dearness(self, offers: Sequence[Offer]) -> dict[str, float]:
-        """Seconds of a token by drafter, where all share its passes: a row, and drafting, on
+        """Seconds of a token by what passes are made, where all share them: a row, and drafting, on
         average over a draft."""
         rows = len(self._seconds) - self._plain.rows
         row = (self._seconds[-1] - self._seconds[self._plain.rows - 1]) / max(rows, 1)
         sharers, dear = _sharers(offers), dict[str, float]()
         for offer in offers:
-            if offer.drafter not in dear:
-                own = sum(self._pace.shared(offer.drafter, offer.reads, 1, sharers[offer.drafter]))
-                dear[offer.drafter] = max(row + own / len(offer.reads), 1e-9 * self._worth)
+            name = offer.passes
+            if name not in dear:
+                own = sum(self._pace.shared(name, offer.reads, 1, sharers[name]))
+                dear[name] = max(row + own / len(offer.reads), 1e-9 * self._worth)
         return dear
 
     def _tried(self, offers: Sequence[Offer], best: Drafts) -> Drafts | None:
@@ -234,7 +235,7 @@ class Company:
             drafting, left = best.drafting.copy(), len(self._seconds) - best.rows
             for depth, s in enumerate(offer.survival[:left], start=1):
                 tokens += s
-                drafting.add(offer.drafter, offer.reads[depth - 1], offer.outlook.unread)
+                drafting.add(offer.passes, offer.reads[depth - 1], offer.outlook.unread)
                 seconds = self._seconds[best.rows + depth - 1] + drafting.seconds
                 if seconds - best.seconds > offer.funds:
                     break
@@ -251,7 +252,7 @@ class Company:
             made[offer.request] = (offer, count)
             rows += count
             tokens += sum(offer.survival[:count])
-            drafting.add_all(offer.drafter, offer.reads[:count], offer.outlook.unread)
+            drafting.add_all(offer.passes, offer.reads[:count], offer.outlook.unread)
         seconds = self._seconds[rows - 1] + drafting.seconds
         return Drafts(made=made, rows=rows, tokens=tokens, seconds=seconds, drafting=drafting)
 
@@ -286,19 +287,19 @@ class Company:
         """Seconds that each pays of what the round costs beyond the plain one."""
         plain, counts = self._plain, Counter[str]()
         for offer, count in drafts.made.values():
-            counts[offer.drafter] += count
+            counts[offer.passes] += count
         rows = self._seconds[drafts.rows - 1] - self._seconds[plain.rows - 1]
         row = rows / max(drafts.rows - plain.rows, 1)
         prices = {}
         for i, (offer, count) in drafts.made.items():
-            drafting = drafts.drafting.of(offer.drafter) - plain.drafting.of(offer.drafter)
-            prices[i] = max(count * (row + drafting / counts[offer.drafter]), 0.0)
+            drafting = drafts.drafting.of(offer.passes) - plain.drafting.of(offer.passes)
+            prices[i] = max(count * (row + drafting / counts[offer.passes]), 0.0)
         return divided(prices, {i: offer.funds for i, (offer, _) in drafts.made.items()})
 
 
 def _sharers(offers: Sequence[Offer]) -> Counter[str]:
-    """Requests by drafter."""
-    return Counter(drafter for _, drafter in {(one.request, one.drafter) for one in offers})
+    """Requests by what passes would be made for them."""
+    return Counter(passes for _, passes in {(one.request, one.passes) for one in offers})
 
 
 def divided(prices: Mapping[int, float], funds: Mapping[int, float]) -> dict[int, float]:

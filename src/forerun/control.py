@@ -7,7 +7,8 @@ The γ of all requests of a round are decided together, in `company.py`, as
 is highest: most tokens per second for the batch. A request says what it could draft (`offers`: by
 each of its drafters, with the s_i its own past lets expect), and learns what came of it. Trees are
 offered once for each depth, as far as their passes cost: of all shapes so deep the one whose nodes
-are likeliest, γ being their number. γ = 0 is
+are likeliest, γ being their number. A drafter that has several ways, of different costs, offers
+each, and each is learnt about by itself, as if it were a drafter. γ = 0 is
 plain decoding, and speculation that does not pay ends there. Then a drafter is tried again when it
 has waited long enough: after each try twice as long, LONGEST rounds at most. The first wait is WAIT
 rounds where other requests have shown what its drafts are worth, else none.
@@ -33,7 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from forerun.drafters.base import Drafter, Outlook, outlook
+from forerun.drafters.base import Drafter, Outlook, outlook, ways
 from forerun.numerics.token_tree import TokenTree
 from forerun.numerics.tree_shape import USUAL, Shape, best, depths_of
 from forerun.pace import Pace, Reads, Situation, reads
@@ -61,6 +62,11 @@ class Plan:
     price: float = 0.0  # seconds that it pays for its draft
     worth: float = 0.0  # seconds that a token was worth
     at: Situation | None = None  # in which it was made; None where all γ are fixed
+
+    @property
+    def passes(self) -> str:
+        """What its drafting costs go by."""
+        return self.outlook.passes or self.drafter or ""
 
     @property
     def reads(self) -> Sequence[Reads]:
@@ -97,6 +103,11 @@ class Offer:
     parents: Shape | None = None  # of a tree's nodes, in that order
     funds: float  # seconds that the request may spend
     waited: int | None  # rounds since it was asked, where it may be tried; else None
+
+    @property
+    def passes(self) -> str:
+        """What its drafting costs go by."""
+        return self.outlook.passes or self.drafter
 
     @cached_property
     def reads(self) -> Sequence[Reads]:
@@ -140,29 +151,33 @@ class AdaptiveControl:
         """What its drafters could draft, in order."""
         most = min(seat.room, self.pace.costs.widest - 1)
         account = worth if self._account is None else self._account
-        found = []
+        found: list[Offer] = []
         for name, part in seat.drafters.items() if most > 0 else ():
-            said = outlook(part, seat.slot, seat.length, most)
-            if said.most < 1:
-                continue
-            accepts = self._accepts.setdefault(name, Acceptance(self.pace.usual(name)))
-            waited = self._rounds - self._tried.get(name, 0)
-            patience = self._patience.setdefault(name, WAIT if accepts.known else 0)
-            for parents, survival in self._ways(name, accepts, said, most):
-                found.append(
-                    Offer(
-                        request=request,
-                        drafter=name,
-                        outlook=said,
-                        survival=tuple(survival),
-                        parents=parents,
-                        funds=account + MARGIN * worth,
-                        waited=waited if waited >= patience else None,
-                    )
-                )
+            for said in ways(part, seat.slot, seat.length, most):
+                if said.most > 0:
+                    found += self._offered(request, name, said, most, account + MARGIN * worth)
         return found
 
-    def _ways(
+    def _offered(
+        self, request: int, drafter: str, said: Outlook, most: int, funds: float
+    ) -> Iterator[Offer]:
+        """One of a drafter's ways."""
+        name = said.passes or drafter
+        accepts = self._accepts.setdefault(name, Acceptance(self.pace.usual(name)))
+        waited = self._rounds - self._tried.get(name, 0)
+        patience = self._patience.setdefault(name, WAIT if accepts.known else 0)
+        for parents, survival in self._shapes(name, accepts, said, most):
+            yield Offer(
+                request=request,
+                drafter=drafter,
+                outlook=said,
+                survival=tuple(survival),
+                parents=parents,
+                funds=funds,
+                waited=waited if waited >= patience else None,
+            )
+
+    def _shapes(
         self, name: str, accepts: Acceptance, said: Outlook, most: int
     ) -> Iterator[tuple[Shape | None, Sequence[float]]]:
         """A chain; or trees, each deeper than the one before it where depth costs passes."""
@@ -185,7 +200,7 @@ class AdaptiveControl:
         self._rounds += 1
         if plan.drafter is None:
             return
-        name, acceptance = plan.drafter, self._accepts[plan.drafter]
+        name, acceptance = plan.passes, self._accepts[plan.passes]
         if plan.tried:
             if accepted == max(tree.depths, default=0):  # good now: what is long ago counts little
                 acceptance.forget(self._rounds - self._asked.get(name, self._rounds))

@@ -137,6 +137,7 @@ def _request(g: Generation, plan: Plan) -> DraftRequest:
         allowed=None if g.grammar is None else g.grammar.allowed,
         drafter=plan.drafter,
         shape=plan.shape,
+        passes=plan.outlook.passes,
     )
 
 

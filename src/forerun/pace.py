@@ -24,7 +24,7 @@ from functools import cache
 from itertools import repeat
 from pathlib import Path
 
-from forerun.drafters.base import Drafter, parts
+from forerun.drafters.base import Drafter, models, parts
 from forerun.drafters.lookup import number as as_number
 from forerun.errors import OptionError
 from forerun.models.base import Model
@@ -40,7 +40,8 @@ USUAL_FADE = 0.99  # of what became of drafts in other requests, for each new on
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Seconds of passes over 1, 2, … rows: the target's, and those of drafters that run a model.
+    """Seconds of passes over 1, 2, … rows: the target's, and those of drafters that run a model, by
+    name (of a drafter that has several ways, by `Outlook.passes`).
 
     `fixed` costs are believed as they are, and drafting that `draft` does not name is free; others
     are corrected by the times of a request's rounds.
@@ -53,13 +54,12 @@ class Costs:
     @classmethod
     def measured(cls, target: Model, drafter: Drafter | None, cache: Path | None = None) -> Costs:
         """Of these models, as far as they do not state their own. See `models/cost.py`."""
-        models = {name: getattr(part, "model", None) for name, part in parts(drafter).items()}
         return cls(
             target=target_seconds(target, cache=cache) or (1.0,),  # no room: nothing is drafted
             draft={
                 name: target_seconds(model, cache=cache)
-                for name, model in models.items()
-                if model is not None
+                for part in parts(drafter).values()
+                for name, model in models(part).items()
             },
             fixed=stated(target) is not None,
         )

@@ -29,7 +29,7 @@ from certify.tables import (
 from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import DraftRequest, ModelDrafter, NgramDrafter
 from forerun.errors import CapabilityError, OptionError
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel, TabularModel
 from forerun.numerics.choice import Choice
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
@@ -109,7 +109,7 @@ def test_verifiers_of_trees_judge_all_chains(control, drafter, verifier):
         check(3, drafter, verifier, control, eos=eos, num_draft=3, horizon=4)
 
 
-class Choosing(TabularModel):
+class Choosing(LayeredTabularModel):
     """Gives only the largest of a row wherever that will do."""
 
     given = 0

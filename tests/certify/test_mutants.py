@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import forerun.decode
+import forerun.drafters.layer_skip
 import forerun.engine.request
 import forerun.laws
 import forerun.numerics.randomness
@@ -28,13 +29,14 @@ from forerun.cli.chat import turn_seed
 from forerun.drafters import (
     HeadDrafter,
     HybridDrafter,
+    LayerSkipDrafter,
     ModelDrafter,
     NgramDrafter,
     PredictionDrafter,
 )
 from forerun.errors import CacheError, KeyReuseError
 from forerun.generation import Generation
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel, TabularModel
 from forerun.numerics.acceptance import acceptance, mass
 from forerun.numerics.distribution import History, law
 from forerun.numerics.randomness import KeyedDraws, Purpose, host, inverse_cdf, uniforms
@@ -235,6 +237,89 @@ def test_a_token_of_p_zero_that_is_accepted(monkeypatch):
         forerun.verifiers.rejection, "acceptance", lambda p, q, x: max(acceptance(p, q, x), 0.05)
     )
     assert distance(verifier="rejection", model=model) > FAR
+
+
+# ------------------------------------------------------------------ drafts on the target's own slot
+
+
+class Smudges(LayeredTabularModel):
+    """What is drafted with some of the layers is written one cell too early: over the text."""
+
+    def skim(self, steps, skipped):
+        found = super().skim(steps, skipped)
+        for step in steps:
+            text = self._cached[step.slot]
+            at = len(text) - len(step.tokens) - 1
+            self._cached[step.slot] = (*text[:at], step.tokens[0], *text[at + 1 :])
+        return found
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block", "coupled"])
+def test_drafts_that_are_written_over_the_text(verifier):
+    right = target(3)
+    assert distance(verifier=verifier, drafter=LayerSkipDrafter()) < EXACT
+    wrong = Smudges(right._next_law, right._shallow_law, right.layers, 3)
+    assert distance(verifier=verifier, drafter=LayerSkipDrafter(), model=wrong) > FAR
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block", "coupled"])
+def test_drafts_that_are_left_in_the_cache(verifier, monkeypatch):
+    """They would be read as text; lengths are absolute, so that it is found at the round's end."""
+    monkeypatch.setattr(forerun.drafters.layer_skip._OfSet, "propose", ModelDrafter.propose)
+    with pytest.raises(CacheError, match="do not make"):
+        distance(verifier=verifier, drafter=LayerSkipDrafter())
+
+
+class Deciding(LayerSkipDrafter):
+    """Drafts with each set of layers, the second with noise of its own, and takes one."""
+
+    def __init__(self, decided):
+        super().__init__()
+        self.decided = decided
+
+    def propose(self, requests):
+        first, second = self.models
+        made = (
+            super().propose([dataclasses.replace(r, passes=first) for r in requests]),
+            super().propose([dataclasses.replace(freshly(r), passes=second) for r in requests]),
+        )
+        return [self.decided(r, *several) for r, *several in zip(requests, *made)]
+
+
+def freshly(request):
+    return dataclasses.replace(
+        request, sample=lambda q, node, path: request.sample(q, 10 + node, path)
+    )
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_layers_chosen_by_what_they_drafted(which, verifier):
+    """The first set's draft, unless its own tokens seem unlikely."""
+    honest = Deciding(lambda request, *made: made[which])
+    assert distance(verifier=verifier, drafter=honest) < EXACT
+    peeking = Deciding(
+        lambda request, *made: made[which if len(likely(made[which])) else 1 - which]
+    )
+    assert distance(verifier=verifier, drafter=peeking) > FAR
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_layers_chosen_by_the_verdict_of_this_very_round(verifier):
+    """The first set's draft, if its first token is sure to be accepted."""
+
+    def sure(request, first, second):
+        p = target(3)._next_law(tuple(request.ids))
+        token = first.tree.tokens[0]
+        return first if p[token] >= first.q[0][token] else second
+
+    assert distance(verifier=verifier, drafter=Deciding(sure)) > FAR
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_laws_of_other_layers_than_those_that_drafted(verifier):
+    mixed = Deciding(lambda request, first, second: dataclasses.replace(first, q=second.q))
+    assert distance(verifier=verifier, drafter=mixed, num_draft=1) > FAR
 
 
 # ------------------------------------------------------------------ faults of the loop

@@ -21,7 +21,7 @@ import numpy as np
 
 from forerun.errors import CacheError, TemplateError
 from forerun.models import load
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel
 
 ALPHABET = "\n abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?<>|/:0123456789\x1b[é"
 EOS = len(ALPHABET)
@@ -77,13 +77,13 @@ class Backwards(Tokenizer):
         return super().decode([i if i == EOS else EOS - 1 - i for i in ids])
 
 
-class FakeModel(TabularModel):
+class FakeModel(LayeredTabularModel):
     """Keeps the prompts it was given in `asked`, as text."""
 
     def __init__(self, quirks: Mapping[str, str]) -> None:
         self.quirks = quirks
         context = int(quirks["context"]) if "context" in quirks else None
-        super().__init__(self._law, V, EOS, context=context, name="fake")
+        super().__init__(self._law, self._less, 8, V, EOS, context=context, name="fake")
         self.tokenizer = None if "ids" in quirks else Tokenizer()
         if "backwards" in quirks:
             self.tokenizer = Backwards()
@@ -120,6 +120,9 @@ class FakeModel(TabularModel):
         if "backwards" in self.quirks:
             p[:EOS] = p[:EOS][::-1].copy()
         return p / p.sum()
+
+    def _less(self, prefix: tuple[int, ...], skipped: frozenset[int]) -> np.ndarray:
+        return self._law(prefix)
 
 
 def load_model(name, **settings):

@@ -54,6 +54,14 @@ MISUSE = {
     "--drafter prediction": "--drafter prediction needs --prediction-file",
     "--drafter ngram --draft-model fake": "--draft-model goes with --drafter model, not with "
     "--drafter ngram",
+    "--drafter suffix --skip-layers 3": "--skip-layers goes with --drafter layer-skip, not with "
+    "--drafter suffix",
+    "--drafter layer-skip --skip-layers 0": "--skip-layers is how many layers to leave out, at "
+    "least 1, or which of them",
+    "--drafter layer-skip --skip-layers 3-": "Invalid value for '--skip-layers': '3-' is "
+    "neither a number nor a list such as 3-12,15",
+    "--drafter layer-skip --skip-layers 7": "of 8 layers at most 6 can be left out",
+    "--drafter layer-skip --skip-layers 3,9": "layers are numbered 0 to 7, and 9 is none of them",
     "--drafter suffix --prediction-file x": "--prediction-file goes with --drafter prediction",
     "--compare --drafter none": "--compare needs a drafter and --num-draft above 0",
     "--compare -k 0": "--compare needs a drafter and --num-draft above 0",

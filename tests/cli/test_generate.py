@@ -49,7 +49,8 @@ def test_json_has_the_names_of_done(cli):
 
 
 DRAFTERS = [
-    "none", "ngram", "suffix", "prediction", "model", "suffix+model", "ngram+prediction",
+    "none", "ngram", "suffix", "prediction", "model", "layer-skip", "suffix+model",
+    "ngram+prediction", "suffix+layer-skip",
     "intersection", "suffix+string-match",
 ]  # fmt: skip
 
@@ -71,6 +72,15 @@ def test_every_drafter_writes_the_same(drafter, cli, tmp_path):
     assert (
         cli(*args, *(needed if drafter in more else ["--drafter", drafter, *needed])).out == plain
     )
+
+
+@pytest.mark.parametrize("skip", ["3", "2-3,6"])
+def test_layers_that_are_left_out(skip, cli):
+    args = ("generate", "the cat", *FAKE, "--drafter", "layer-skip", "--skip-layers", skip, "-v")
+    result = cli(*args, "-k", "3", "--json")
+    done = json.loads(result.out)
+    assert list(done["stats"]["drafters"]) == ["layer-skip"]
+    assert done["stats"]["accepted"] > 0
 
 
 def test_a_draft_model_with_other_tokens(cli):

@@ -10,7 +10,13 @@ import typer
 
 from forerun.cli.app import app
 from forerun.cli.options import Settings, spoken
-from forerun.cli.values import decode, parse_size, size_text, without_last_newline
+from forerun.cli.values import (
+    decode,
+    number_or_ranges,
+    parse_size,
+    size_text,
+    without_last_newline,
+)
 from forerun.drafters import DRAFTERS
 from forerun.errors import OptionError
 from forerun.models.cores import usable_cores
@@ -20,6 +26,7 @@ SHARED = {
     "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
     "--max-memory",
     "--drafter", "--draft-model", "--head", "--prediction-file", "--memory", "--memory-size",
+    "--skip-layers",
     "-k --num-draft", "--verifier",
     "--temperature", "--top-k", "--top-p", "--min-p", "--repetition-penalty",
     "--presence-penalty", "--frequency-penalty", "--logit-bias", "--ban", "--seed",
@@ -40,7 +47,7 @@ SURFACE = {
         "--no-color", "--ray", "--replicas", "--cpus-per-replica", "--gpus-per-replica",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
         "--max-memory", "--drafter", "--draft-model", "--head", "--prediction-file", "--memory",
-        "--memory-size", "-k --num-draft", "--verifier",
+        "--memory-size", "--skip-layers", "-k --num-draft", "--verifier",
     },
     "serve": {
         "--host", "--port", "--served-model-name", "--stream-pacing", "--default-max-tokens",
@@ -50,13 +57,13 @@ SURFACE = {
         "--log-file", "--ray", "--replicas", "--cpus-per-replica", "--gpus-per-replica", "--fronts",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
         "--max-memory", "--drafter", "--draft-model", "--head", "--prediction-file", "--memory",
-        "--memory-size", "-k --num-draft", "--verifier",
+        "--memory-size", "--skip-layers", "-k --num-draft", "--verifier",
     },
     "play": {
         "--host", "--port", "--no-model", "--no-open", "--api-key", "--log-file",
         "-m --model", "--backend", "--dtype", "--device", "-t --threads", "-c --context",
         "--max-memory", "--drafter", "--draft-model", "--head", "--prediction-file", "--memory",
-        "--memory-size", "-k --num-draft", "--verifier",
+        "--memory-size", "--skip-layers", "-k --num-draft", "--verifier",
     },
     "plan": {
         "MODEL", "--prompts", "--chat", "--draft-model", "--head", "--temperature", "--top-p",
@@ -133,6 +140,20 @@ def test_torch_is_not_imported(args):
     code = f"import sys; from forerun.cli.app import run; assert run({args}) == 0; "
     code += "assert not {'torch', 'transformers'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("8", 8), ("3-5", (3, 4, 5)), ("3-4,9", (3, 4, 9)), ("4,", (4,)), ("0,2", (0, 2))],
+)
+def test_numbers_or_ranges(text, value):
+    assert number_or_ranges(text) == value
+
+
+@pytest.mark.parametrize("text", ["", ",", "a", "3-", "-3", "5-3", "1,,2", "0-99999", "1.5"])
+def test_what_is_no_list_of_numbers(text):
+    with pytest.raises(typer.BadParameter, match=r"is neither a number nor a list such as 3-12,15"):
+        number_or_ranges(text)
 
 
 @pytest.mark.parametrize(

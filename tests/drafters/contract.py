@@ -32,6 +32,11 @@ def peaked(salt: int, prefix: tuple[int, ...]) -> list[float]:
     return [x / sum(w) for x in w]
 
 
+def shallow(prefix: tuple[int, ...], skipped: frozenset[int]) -> list[float]:
+    """The law of what is left without those layers."""
+    return peaked(100 + sum(1 << layer for layer in skipped), prefix)
+
+
 def tabular(salt: int = 0, **options: Any) -> TabularModel:
     """A small model that can be pickled."""
     return TabularModel(partial(peaked, salt), V, END, **options)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from forerun.certify.vocabularies import of_pieces, pieces
 from forerun.drafters import (
     Drafter,
+    DraftRequest,
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
     IntersectionDrafter,
     JoinedTreeDrafter,
+    LayerSkipDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -20,8 +24,11 @@ from forerun.drafters import (
     SuffixDrafter,
     SuffixTreeDrafter,
 )
+from forerun.models.base import Model
+from forerun.models.tabular import LayeredTabularModel
+from forerun.numerics.token_tree import Proposal
 
-from .contract import DrafterContract, V, spoken, tabular
+from .contract import END, DrafterContract, V, peaked, shallow, spoken, tabular
 
 
 def foreign(kind: type[ModelDrafter], **options: Any) -> Drafter:
@@ -29,6 +36,39 @@ def foreign(kind: type[ModelDrafter], **options: Any) -> Drafter:
     made = kind(tabular(2, tokenizer=of_pieces(pieces(V)[::-1]), **options))
     made.check(spoken())
     return made
+
+
+class Seated(LayerSkipDrafter):
+    """On a target that has read what the round would have made it read."""
+
+    def __init__(self, *skip: int, **options: Any) -> None:
+        super().__init__(skip or None)
+        self.target = LayeredTabularModel(partial(peaked, 1), shallow, 4, V, END, **options)
+        super().check(self.target)
+
+    def check(self, target: Model) -> None:
+        """The one it has."""
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
+        for request in requests:
+            self.target._cached[request.slot] = tuple(request.ids[:-1])
+        found = super().propose(requests)
+        assert all(self.target._cached.pop(r.slot) == tuple(r.ids[:-1]) for r in requests)
+        return found
+
+
+class TestLayerSkip(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return Seated()
+
+
+class TestLayerSkipOfShortContext(DrafterContract):
+    deterministic = False
+
+    def make(self) -> Drafter:
+        return Seated(1, context=16)
 
 
 class TestIntersection(DrafterContract):

@@ -12,6 +12,7 @@ from forerun.drafters import (
     HybridDrafter,
     IntersectionDrafter,
     JoinedTreeDrafter,
+    LayerSkipDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -34,8 +35,9 @@ TREES = (LikeliestTreeDrafter, JoinedTreeDrafter, SampledTreeDrafter, GreedyPlus
 
 def test_names() -> None:
     assert list(DRAFTERS) == [
-        "none", "model", "intersection", "string-match", "ngram", "suffix", "prediction",
-        "suffix-tree", "tree", "joined-tree", "sampled-tree", "greedy-plus-one-tree",
+        "none", "model", "layer-skip", "intersection", "string-match", "ngram", "suffix",
+        "prediction", "suffix-tree", "tree", "joined-tree", "sampled-tree",
+        "greedy-plus-one-tree",
         "head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree",
     ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)
@@ -47,7 +49,7 @@ def test_names() -> None:
 
 def test_every_drafter_carries_its_name() -> None:
     made = [NgramDrafter(), SuffixDrafter(), PredictionDrafter([]), ModelDrafter(tabular())]
-    made += [SuffixTreeDrafter()]
+    made += [SuffixTreeDrafter(), LayerSkipDrafter()]
     made += [kind(tabular()) for kind in (*TREES, *FOREIGN)]
     assert all(DRAFTERS[one.name] is type(one) for one in made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from forerun.drafters import (
     GreedyPlusOneTreeDrafter,
     HybridDrafter,
     JoinedTreeDrafter,
+    LayerSkipDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -23,7 +25,7 @@ from forerun.drafters import (
     SuffixDrafter,
     SuffixTreeDrafter,
 )
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel, TabularModel
 from forerun.numerics.token_tree import Drawn, Proposal
 from text.tiny import tokenizer
 
@@ -33,8 +35,14 @@ END = 2
 
 
 def target(salt: int = 1, eos: int | None = None, **options: Any) -> TabularModel:
-    """A model whose law depends on the whole prefix."""
-    return TabularModel(table(V, salt), V, eos, **options)
+    """A model whose law depends on the whole prefix, with eight layers."""
+    return LayeredTabularModel(table(V, salt), partial(near, salt), 8, V, eos, **options)
+
+
+def near(salt: int, prefix: tuple[int, ...], skipped: frozenset[int]) -> Sequence[float]:
+    """The law of `target` without some layers: another one in that proportion."""
+    pairs = zip(table(V, salt)(prefix), table(V, salt + 10)(prefix))
+    return [p + len(skipped) / 8 * (q - p) for p, q in pairs]
 
 
 def draft(salt: int = 2, **options: Any) -> TabularModel:
@@ -62,8 +70,11 @@ def says(tokens: Sequence[int], start: int, eos: int | None = None, **options: A
 
 
 def speaks(next_law: Callable, **options: Any) -> TabularModel:
-    """A model with a tokenizer."""
-    model = TabularModel(next_law, TOKENS.vocab_size, TOKENS.eos, **options)
+    """A model with a tokenizer; without some of its layers it is as good as with them."""
+    model = LayeredTabularModel(
+        next_law, lambda prefix, skipped: next_law(prefix), 8, TOKENS.vocab_size, TOKENS.eos,
+        **options,
+    )  # fmt: skip
     model.tokenizer = TOKENS
     return model
 
@@ -127,6 +138,7 @@ def drafters(vocabulary: int = V) -> dict[str, Callable[[], Any]]:
         "short context": lambda: ModelDrafter(
             cheap(TabularModel(table(vocabulary, 1), vocabulary, context=9))
         ),
+        "layer-skip": lambda: LayerSkipDrafter(),
         "ngram": lambda: NgramDrafter(),
         "suffix": lambda: SuffixDrafter(),
         "suffix, memory": lambda: SuffixDrafter(memory_bytes=1 << 20),
@@ -161,8 +173,8 @@ def open_slots(engine: Any) -> tuple[int, int]:
         drafter = next(part for part in drafter.parts.values() if hasattr(part, "model"))
     if isinstance(drafter, ModelDrafter):
         drafting = max(len(drafter._slots), _tabular_slots(drafter.model))
-    elif isinstance(drafter, Guessing):
-        drafting = len(drafter.slots)
+    elif isinstance(drafter, (Guessing, LayerSkipDrafter)):
+        drafting = len(drafter.slots if isinstance(drafter, Guessing) else drafter._slots)
     else:
         drafting = 0 if drafter is None else len(drafter._readers)
     return _tabular_slots(engine.target), drafting

@@ -17,7 +17,7 @@ import copy
 import dataclasses
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -684,6 +684,100 @@ def taps_that_cannot_be(make: Make, tolerance: float) -> None:
         model.features(slot)
 
 
+def skimmed(model: Any, slot: int, tokens: Sequence[int], skipped: Sequence[int]) -> np.ndarray:
+    """Rows of tokens behind the slot's text without some layers; the slot is as before."""
+    before = model.length(slot)
+    rows = [model.skim([Step(slot=slot, tokens=(t,))], skipped)[0] for t in tokens]
+    model.keep(slot, before)
+    return np.stack([numbers(row[0]) for row in rows])
+
+
+def without_no_layer_it_is_the_model(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.skips:
+        return
+    slot = filled(model)
+    found = skimmed(model, slot, (2, 0, 3), ())
+    close(found, model.extend([Step(slot=slot, tokens=(2, 0, 3))])[0], tolerance)
+
+
+def each_layer_that_is_left_out_tells(make: Make, tolerance: float) -> None:
+    model: Any = make()
+    if not model.abilities.skips:
+        return
+    slot = filled(model)
+    sets = [(), *((i,) for i in range(model.layers)), tuple(range(model.layers))]
+    found = [skimmed(model, slot, (2, 0), skipped) for skipped in sets]
+    for i, rows in enumerate(found):
+        assert rows.shape == (2, model.vocab_size)
+        for other in found[:i] if len(set(sets)) == len(sets) else ():
+            assert np.abs(np.exp(rows) - np.exp(other)).max() > 10 * tolerance
+
+
+def skimming_leaves_no_trace(make: Make, tolerance: float) -> None:
+    """In slots' rows, lengths, pages, room and features, whatever was drafted behind their text."""
+    model: Any = make()
+    if not model.abilities.skips:
+        return
+    with tapped(model, (1,)) if model.abilities.features else nullcontext():
+        slot, twin, fresh = (filled(model, (1,) * 16) for _ in range(3))  # room for as much
+        for each in (slot, twin):
+            model.keep(each, 0)
+            model.extend([Step(slot=each, tokens=PROMPT, rows=0)])
+        model.keep(fresh, 0)
+        model.extend([Step(slot=fresh, tokens=PROMPT, rows=0)])
+        expected = model.extend([Step(slot=fresh, **TREE)])[0]
+        room = model.cache_bytes
+        for skipped in ((0,), (1,), (0, 1)):
+            features = model.features(slot).copy() if model.abilities.features else None
+            skimmed(model, slot, (2, 0, 3, 1), skipped)
+            assert model.length(slot) == len(PROMPT)
+            assert model.cache_bytes == room
+            if features is not None:
+                assert len(features) == len(PROMPT)
+                np.testing.assert_array_equal(model.features(slot), features)
+            ours, theirs = (cells(model.save(s, 0, len(PROMPT))) for s in (slot, twin))
+            assert ours == theirs
+            for each in (slot, twin):
+                close(model.extend([Step(slot=each, **TREE)])[0], expected, tolerance)
+                model.keep(each, 0)
+                model.extend([Step(slot=each, tokens=PROMPT, rows=0)])
+
+
+def cells(pages: Any) -> list[Any]:
+    """What is saved, as plain values."""
+    many = pages.cells if isinstance(pages.cells, (list, tuple)) else [pages.cells]
+    return [numbers(part).tolist() for part in many]
+
+
+def skimming_in_company_equals_alone(make: Make, tolerance: float) -> None:
+    """Ragged slots, several tokens at once or one by one, and only the rows asked for."""
+    model: Any = make()
+    if not model.abilities.skips:
+        return
+    one, other = filled(model), filled(model, PROMPT[:3])
+    expected = [skimmed(model, one, (2, 0, 3), (1,)), skimmed(model, other, (4, 1), (1,))]
+    steps = [Step(slot=other, tokens=(4, 1), rows=1), Step(slot=one, tokens=(2, 0, 3))]
+    found = model.skim(steps, (1,))
+    close(found[0], expected[1][1:], tolerance)
+    close(found[1], expected[0], tolerance)
+    assert (model.length(one), model.length(other)) == (len(PROMPT) + 3, 5)
+
+
+def skims_that_cannot_be_change_nothing(make: Make, tolerance: float) -> None:
+    model: Any = make(context=9)
+    if not model.abilities.skips:
+        return
+    slot = filled(model)
+    for bad in (-1, model.layers, True, "1", 0.5):
+        with pytest.raises(OptionError, match=f"layers are numbered 0 to {model.layers - 1}"):
+            model.skim([Step(slot=slot, tokens=(1,))], (bad,))
+    with pytest.raises(CacheError, match="10 tokens, its context is 9"):
+        model.skim([Step(slot=slot, tokens=(1, 2, 3))], (1,))
+    assert model.length(slot) == len(PROMPT)
+    close(model.extend([Step(slot=slot, tokens=(2,))])[0][0], alone(model, (*PROMPT, 2)), tolerance)
+
+
 CONTRACT = [
     is_a_model,
     a_chain_gives_each_prefix_its_row,
@@ -713,6 +807,11 @@ CONTRACT = [
     features_begin_where_the_model_was_tapped,
     a_tapped_model_says_what_it_is,
     taps_that_cannot_be,
+    without_no_layer_it_is_the_model,
+    each_layer_that_is_left_out_tells,
+    skimming_leaves_no_trace,
+    skimming_in_company_equals_alone,
+    skims_that_cannot_be_change_nothing,
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from forerun.errors import CacheError, OptionError
 from forerun.models.base import Step
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel, TabularModel
 
 from .contract import CONTRACT, name
 
@@ -27,8 +27,18 @@ def make(context=None, max_memory=None):
     return TabularModel(law, 5, eos=4, context=context, max_memory=max_memory)
 
 
+def layered(context=None, max_memory=None):
+    return LayeredTabularModel(law, less, 3, 5, eos=4, context=context, max_memory=max_memory)
+
+
+def less(prefix, skipped):
+    """The law of the layers that are left."""
+    return law((*prefix, *skipped)) if skipped else law(prefix)
+
+
+@pytest.mark.parametrize("make", [make, layered])
 @pytest.mark.parametrize("check", CONTRACT, ids=name)
-def test_contract(check):
+def test_contract(check, make):
     check(make, 0.0)
 
 

@@ -31,6 +31,7 @@ from forerun.drafters import (
     HybridDrafter,
     IntersectionDrafter,
     JoinedTreeDrafter,
+    LayerSkipDrafter,
     LikeliestTreeDrafter,
     ModelDrafter,
     NgramDrafter,
@@ -47,7 +48,7 @@ from forerun.models.heads.config import HeadConfig
 from forerun.models.heads.mlp_checkpoint import MLPConfig
 from forerun.models.heads.mlp_model import MLPHeadModel
 from forerun.models.heads.model import HeadModel
-from forerun.models.tabular import HIDDEN, LAYERS, TabularModel
+from forerun.models.tabular import HIDDEN, LayeredTabularModel, TabularModel
 from forerun.pace import Costs
 from forerun.verifiers import VERIFIERS, verifier
 
@@ -57,13 +58,15 @@ EXACT = 1e-12
 PROMPT = (0, 1, 1, 0, 1)  # repeats itself, so that lookup drafters find something
 COMPANY = (((1, 0, 0), {"max_tokens": 2, "num_draft": 1, "temperature": 1.3}),)
 HORIZON = 4
+DEPTH = 4  # of the target
 TWIG = (-1, -1, 0)  # two children, and one below the first
 
 CHAIN_VERIFIERS = ("rejection", "block", "coupled")
 
 COSTS = Costs(
     target=tuple(1 + 0.1 * i for i in range(16)),
-    draft=dict.fromkeys(("model", "intersection", "string-match", "head"), (0.05,)),
+    draft=dict.fromkeys(("model", "intersection", "string-match", "head"), (0.05,))
+    | {"layer-skip 1": (0.1,), "layer-skip 1-2": (0.05,)},
     fixed=True,
 )
 """What decides γ where that is "auto": so that it rises and falls with what was accepted."""
@@ -233,10 +236,23 @@ def foreign(vocabulary: int, tokens: Sequence[bytes] | None = None) -> TabularMo
 
 
 def target(vocabulary: int, *, eos: int | None = None, context: int | None = None) -> TabularModel:
-    return TabularModel(
-        table(vocabulary, 1, zeros=True), vocabulary, eos, context=context,
-        tokenizer=of_pieces(pieces(vocabulary)),
+    return LayeredTabularModel(
+        table(vocabulary, 1, zeros=True), shallow_table(vocabulary), DEPTH, vocabulary, eos,
+        context=context, tokenizer=of_pieces(pieces(vocabulary)),
     )  # fmt: skip
+
+
+def shallow_table(
+    vocabulary: int,
+) -> Callable[[tuple[int, ...], frozenset[int]], list[float]]:
+    """The target's law without some of its layers: the further off, the more of them."""
+    whole, other = table(vocabulary, 1, zeros=True), table(vocabulary, 4)
+
+    def law(prefix: tuple[int, ...], skipped: frozenset[int]) -> list[float]:
+        far = len(skipped) / DEPTH
+        return [(1 - far) * p + far * q for p, q in zip(whole(prefix), other(prefix))]
+
+    return law
 
 
 def head(vocabulary: int) -> HeadModel:
@@ -251,7 +267,7 @@ def head(vocabulary: int) -> HeadModel:
 def mlp_head(vocabulary: int, form: str) -> MLPHeadModel:
     """It drafts two tokens at most."""
     config = MLPConfig(
-        form=form, hidden=HIDDEN, width=HIDDEN, depths=2, taps=(LAYERS,),
+        form=form, hidden=HIDDEN, width=HIDDEN, depths=2, taps=(DEPTH,),
         vocabulary=vocabulary, draft_vocabulary=min(vocabulary, 2),
     )  # fmt: skip
     return MLPHeadModel(tiny_mlp_head(config), target(vocabulary), kernels="numpy", exact=True)
@@ -272,6 +288,7 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
             draft_model(vocabulary), sampling={"temperature": 0}
         ),
     },
+    "layer-skip": {"": lambda vocabulary: LayerSkipDrafter()},
     "ngram": {"": lambda vocabulary: NgramDrafter()},
     "suffix": {"": lambda vocabulary: SuffixDrafter()},
     "prediction": {"": lambda vocabulary: PredictionDrafter(_predicted(vocabulary))},

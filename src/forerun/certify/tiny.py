@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from forerun.certify import alternatives as faults
 from forerun.certify.observation import RECENT, Array, Block
 from forerun.errors import OptionError, UnknownNameError
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel, TabularModel
 
 Ids = NDArray[np.int64]
 
@@ -53,8 +53,14 @@ class Pair:
         return place
 
     def target(self) -> TabularModel:
-        return TabularModel(
-            lambda prefix: self.p[self.row(prefix)], self.vocabulary, self.eos, name="tiny target"
+        """Without some of its four layers it is the draft."""
+        return LayeredTabularModel(
+            lambda prefix: self.p[self.row(prefix)],
+            lambda prefix, skipped: self.q[self.row(prefix)],
+            4,
+            self.vocabulary,
+            self.eos,
+            name="tiny target",
         )
 
     def draft(self) -> TabularModel:

@@ -18,6 +18,7 @@ import typer
 from forerun.cli.values import (
     checked_text,
     number,
+    number_or_ranges,
     parse_biases,
     parse_size,
     read_text,
@@ -25,6 +26,7 @@ from forerun.cli.values import (
     whole_or_auto,
 )
 from forerun.drafters import names, with_head, with_memory, with_model
+from forerun.drafters.layer_skip import checked_skip
 from forerun.engine.choices import AUTO, checked_num_draft
 from forerun.errors import OptionError, UnknownNameError
 from forerun.models.cores import usable_cores
@@ -82,13 +84,14 @@ class Settings:
 
     drafter: Annotated[str | None, _option(
         DRAFTING, "--drafter", metavar="NAME",
-        help="Who guesses ahead: none, model, ngram, suffix or prediction; or several joined by +, "
-        "such as suffix+model, of which each round uses the one that promises most; or trees, "
-        "suffix-tree, and a draft model's: tree, joined-tree, sampled-tree, greedy-plus-one-tree; "
-        "or a draft model with other tokens: intersection, string-match; or a trained head: head, "
-        "head-tree, head-sampled-tree, head-greedy-plus-one-tree. \\[default: suffix; with "
-        "--draft-model model, or intersection where its tokens are others; with --head, or where "
-        "forerun brings one, suffix+head; with --prediction-file prediction]",
+        help="Who guesses ahead: none, model, ngram, suffix or prediction; layer-skip, the model "
+        "itself with fewer layers; or several joined by +, such as suffix+model, of which each "
+        "round uses the one that promises most; or trees, suffix-tree, and a draft model's: tree, "
+        "joined-tree, sampled-tree, greedy-plus-one-tree; or a draft model with other tokens: "
+        "intersection, string-match; or a trained head: head, head-tree, head-sampled-tree, "
+        "head-greedy-plus-one-tree. \\[default: suffix; with --draft-model model, or intersection "
+        "where its tokens are others; with --head, or where forerun brings one, suffix+head; with "
+        "--prediction-file prediction]",
     )] = None
     draft_model: Annotated[str | None, _option(
         DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model, best of "
@@ -112,6 +115,11 @@ class Settings:
         DRAFTING, "--memory-size", metavar="SIZE", help="Most memory those texts take, of all keys "
         "together.",
     )] = "64MiB"
+    skip_layers: Annotated[Any, _option(
+        DRAFTING, "--skip-layers", parser=number_or_ranges, metavar="N|LIST",
+        help="What layer-skip leaves out: so many layers, or these, from 0 on, such as 3-12,15. "
+        "\\[default: what proves best of several sets]",
+    )] = None
     num_draft: Annotated[Any, _option(
         DRAFTING, "-k", "--num-draft", parser=whole_or_auto, metavar="N|auto",
         help="Tokens guessed per target pass; 0: none. auto: as many as promise most tokens per "
@@ -209,16 +217,18 @@ class Settings:
         if self.verifier not in (AUTO, *VERIFIERS):
             raise UnknownNameError.of("verifier", self.verifier, [AUTO, *VERIFIERS])
         drafters = names(self.drafter_name)
+        skips = "layer-skip" in drafters
         for option, value, goes_with, there in (
             ("--draft-model", self.draft_model, "model", bool(with_model(drafters))),
             ("--prediction-file", self.prediction_file, "prediction", "prediction" in drafters),
+            ("--skip-layers", self.skip_layers, "layer-skip", skips),
         ):
             if value is not None and not there:
                 raise OptionError(
                     f"{option} goes with --drafter {goes_with}, not with --drafter "
                     f"{self.drafter_name}"
                 )
-            if value is None and there:
+            if value is None and there and option != "--skip-layers":
                 raise OptionError(f"--drafter {self.drafter_name} needs {option}")
         if self.head is not None and not with_head(drafters):
             raise OptionError(
@@ -230,6 +240,7 @@ class Settings:
                 f"not with --drafter {self.drafter_name}"
             )
         parse_size("--memory-size", self.memory_size)
+        checked_skip(self.skip_layers)
         SamplingParams.of(self.sampling())
         self.loading()
 
@@ -319,7 +330,7 @@ def _panel(hint: Any) -> str:
 
 
 _SPOKEN = {f.name: "--" + f.name.replace("_", "-") for f in fields(Settings) if f.name != "model"}
-_SPOKEN |= {"banned": "--ban", "stop_ids": "--stop-id"}
+_SPOKEN |= {"banned": "--ban", "stop_ids": "--stop-id", "skip": "--skip-layers"}
 _SPOKEN |= {  # of `serve`
     name: "--" + name.replace("_", "-")
     for name in ("max_batch", "max_waiting", "prefix_memory", "share_prefixes", "cors_origin",

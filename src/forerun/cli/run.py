@@ -287,6 +287,7 @@ def decisive(
         "device": settings.device,
         "context": settings.context,
         "drafter": settings.drafter_name,
+        "skip_layers": settings.skip_layers,
         "num_draft": settings.num_draft,
         "verifier": settings.verifier,
         "prediction": None if text is None else hashlib.sha256(text.encode()).hexdigest(),

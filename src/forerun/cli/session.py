@@ -156,6 +156,8 @@ class Session:
             if self.target.tokenizer is None:
                 raise OptionError(f"{self.target.name} has no tokenizer to read a prediction with")
             options["tokens"] = self.target.tokenizer.encode(predicted or "")
+        if self.settings.skip_layers is not None:
+            options["skip"] = self.settings.skip_layers
         return find_drafter(name, **options)
 
 

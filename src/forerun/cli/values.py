@@ -34,6 +34,20 @@ def whole_or_auto(text: str) -> int | str:
         raise typer.BadParameter(f"{text!r} is neither a whole number nor auto") from None
 
 
+def number_or_ranges(text: str) -> int | tuple[int, ...]:
+    """For typer, which names the option: 8, or numbers and ranges of them, 3-12,15 (one: 4,)."""
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    found = list[int]()
+    for part in text.removesuffix(",").split(","):
+        ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        numbers = ends and range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+        if not numbers or len(numbers) > 1000:
+            raise typer.BadParameter(f"{text!r} is neither a number nor a list such as 3-12,15")
+        found += numbers
+    return tuple(found)
+
+
 def number(text: str) -> float:
     """For typer, which names the option."""
     try:

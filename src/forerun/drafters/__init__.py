@@ -16,6 +16,7 @@ from forerun.drafters.head import (
 from forerun.drafters.hybrid import HybridDrafter
 from forerun.drafters.intersection import IntersectionDrafter
 from forerun.drafters.joined_tree import JoinedTreeDrafter
+from forerun.drafters.layer_skip import LayerSkipDrafter
 from forerun.drafters.lookup import RememberingDrafter
 from forerun.drafters.model import ModelDrafter
 from forerun.drafters.ngram import NgramDrafter
@@ -35,6 +36,7 @@ from forerun.text.vocabulary import check_shared
 DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "none": lambda: None,
     "model": ModelDrafter,
+    "layer-skip": LayerSkipDrafter,
     "intersection": IntersectionDrafter,
     "string-match": StringMatchDrafter,
     "ngram": NgramDrafter,
@@ -172,6 +174,7 @@ __all__ = [
     "HybridDrafter",
     "IntersectionDrafter",
     "JoinedTreeDrafter",
+    "LayerSkipDrafter",
     "LikeliestTreeDrafter",
     "ModelDrafter",
     "NgramDrafter",

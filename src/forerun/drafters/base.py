@@ -13,7 +13,9 @@ nothing.
 A drafter may also say what it could draft before it does: `outlook(slot, length, most) -> Outlook`,
 a function of the prefix as well, by which `control` chooses how far to draft and by whom. One that
 says nothing is taken to draft as far as it is asked to. A drafter of trees is told the shape as
-well, unless γ is fixed.
+well, unless γ is fixed. One that can draft in several ways, with passes that cost differently, has
+`ways` in the place of `outlook`: an Outlook for each, which `passes` tells apart, the usual one
+first; and `models`, that make those passes. It is told which.
 
 The contract suite in tests/drafters/contract.py runs once for each drafter.
 """
@@ -47,6 +49,7 @@ class DraftRequest:
     allowed: Callable[[tuple[int, ...]], Any] | None = None  # drafted tokens -> a grammar's mask
     drafter: str | None = None  # of several, who is asked; None: the first that has something
     shape: Shape | None = None  # of a tree, of `num_draft` nodes; None: as the drafter likes
+    passes: str | None = None  # of the drafter's ways, that of this `Outlook.passes`; None: usual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,7 @@ class Outlook:
     chances: tuple[float, ...] | None = None
     unread: int = 0  # tokens of the text that a draft model would have to read first
     trees: Trees | None = None  # None: it drafts chains
+    passes: str | None = None  # of several ways to draft, which; None: there is one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +126,31 @@ def begin(drafter: Drafter, slot: int, prompt: Sequence[int], *, recall: bool, t
 
 
 def outlook(drafter: Drafter, slot: int, length: int, most: int) -> Outlook:
-    """What `drafter` says it could draft after a text of `length` tokens, `most` at most."""
+    """What `drafter` says it could draft after a text of `length` tokens, `most` at most: in its
+    usual way, where it has several."""
+    return ways(drafter, slot, length, most)[0]
+
+
+def ways(drafter: Drafter, slot: int, length: int, most: int) -> Sequence[Outlook]:
+    """As `outlook`, for each way that it has to draft."""
+    several = getattr(drafter, "ways", None)
+    if several is not None:
+        each: Sequence[Outlook] = several(slot, length, most)
+        return each
     said = getattr(drafter, "outlook", None)
     found: Outlook = Outlook(most=most) if said is None else said(slot, length, most)
     if found.trees is None and not drafter.traits.chain:
-        return replace(found, trees=Trees())
-    return found
+        found = replace(found, trees=Trees())
+    return [found]
+
+
+def models(drafter: Drafter) -> dict[str, Model]:
+    """What makes a drafter's passes: by `Outlook.passes`, or by its name where it has one way."""
+    several: dict[str, Model] | None = getattr(drafter, "models", None)
+    if several is not None:
+        return several
+    one: Model | None = getattr(drafter, "model", None)
+    return {} if one is None else {drafter.name: one}
 
 
 def parts(drafter: Drafter | None, slot: int | None = None) -> dict[str, Drafter]:

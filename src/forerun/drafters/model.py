@@ -146,9 +146,14 @@ class ModelDrafter:
     def outlook(self, slot: int, length: int, most: int) -> Outlook:
         """As far as the draft's context reaches, once it has read what it lacks."""
         state = self._slots[slot]
-        if self.model.context is not None:
-            most = max(min(most, self.model.context - length), 0)
-        return Outlook(most=most, unread=length - max(state.cached, state.known))
+        return Outlook(
+            most=self.reach(length, most), unread=length - max(state.cached, state.known)
+        )
+
+    def reach(self, length: int, most: int) -> int:
+        """How many of `most` tokens can be drafted after so many: what the context has room for."""
+        context = self.model.context
+        return most if context is None else max(min(most, context - length), 0)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         chains = [self._chain(request) for request in requests]
@@ -177,9 +182,8 @@ class ModelDrafter:
 
     def _chain(self, request: DraftRequest) -> Chain | None:
         """An empty draft, over a slot that holds part of the text; None where it cannot follow."""
-        state, ids, most = self._slots[request.slot], request.ids, request.num_draft
-        if self.model.context is not None:
-            most = min(most, self.model.context - len(ids))
+        state, ids = self._slots[request.slot], request.ids
+        most = self.reach(len(ids), request.num_draft)
         if most < 1:
             return None
         if state.slot is None:
@@ -192,6 +196,9 @@ class ModelDrafter:
             self._agree(state, ids[state.cached :], len(ids) - 1)
         if max(ids[state.cached :]) >= self._readable:
             return None
+        return self._begun(request, state, most)
+
+    def _begun(self, request: DraftRequest, state: DraftSlot, most: int) -> Chain:
         params = request.params.replace(**self._sampling) if self._sampling else request.params
         return Chain(request=request, params=params, state=state, most=most)
 

@@ -13,7 +13,7 @@ for tests and proofs; the contract suite in tests/models/contract.py runs once f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -54,6 +54,7 @@ class Abilities:
     trees: bool = True  # extend() takes parents that are not a chain
     pages: bool = True  # save() and restore() work; else they raise CapabilityError
     features: bool = False  # it has tap() and features(), of `Tapped`
+    skips: bool = False  # it has layers and skim(), of `Skipping`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +192,30 @@ class Tapped(Protocol):
     def fingerprint(self) -> str:
         """See `features.fingerprint`."""
         ...
+
+
+class Skipping(Protocol):
+    """A model that can pass over some of its layers, to draft for itself: see `shallow.py`."""
+
+    @property
+    def layers(self) -> int: ...
+
+    def skim(self, steps: Sequence[Step], skipped: Collection[int]) -> list[Any]:
+        """As `extend`, but layers whose numbers are `skipped` are left out: what comes into one
+        goes out of it, and nothing is cached for it. OptionError for a layer there is not.
+
+        The new tokens read what `extend` cached of those before them, as far as the layers are the
+        same. What they cache themselves is good for `skim` with the same layers alone: the caller
+        drops it with `keep` before anything else is done with the slot. `features` stay as they
+        are.
+        """
+        ...
+
+
+def checked_layers(skipped: Collection[int], layers: int) -> None:
+    """OptionError unless all of `skipped` are numbers of layers."""
+    if bad := [i for i in skipped if not is_whole(i) or not 0 <= i < layers]:
+        raise OptionError(f"layers are numbered 0 to {layers - 1}, and {bad[0]!r} is none of them")
 
 
 def checked_path(

@@ -6,7 +6,8 @@ logits are log p, so that at temperature 1 the law is the table's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from forerun.models.base import (
     check_limits,
     check_restored,
     check_saved,
+    checked_layers,
     checked_path,
 )
 from forerun.models.features import Features, Floats, Table, fingerprint
@@ -198,6 +200,48 @@ class TabularModel:
                 f"the caches of {len(self._cached)} slots would take {total:,} bytes, "
                 f"max_memory is {self.max_memory:,}"
             )
+
+
+class LayeredTabularModel(TabularModel):
+    """One that pretends to have layers, some of which can be left out.
+
+    shallow_law  (prefix, the layers left out: a frozenset) -> V probabilities; a pure function
+    layers       how many there are
+
+    The rest is as for `TabularModel`.
+    """
+
+    def __init__(
+        self,
+        next_law: Callable[[tuple[int, ...]], Sequence[float]],
+        shallow_law: Callable[[tuple[int, ...], frozenset[int]], Sequence[float]],
+        layers: int,
+        vocab_size: int,
+        eos: int | Iterable[int] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(next_law, vocab_size, eos, **options)
+        self.layers = layers
+        self.abilities = Abilities(features=True, skips=True)
+        self._features = Features(HIDDEN, layers)
+        self._shallow_law = shallow_law
+
+    def skim(self, steps: Sequence[Step], skipped: Collection[int]) -> list[Any]:
+        checked_layers(skipped, self.layers)
+        whole, without = self._next_law, frozenset(skipped)
+        self._next_law = partial(_of_the_rest, self._shallow_law, without)
+        try:
+            return self.extend(steps)
+        finally:
+            self._next_law = whole
+
+
+def _of_the_rest(
+    law: Callable[[tuple[int, ...], frozenset[int]], Sequence[float]],
+    skipped: frozenset[int],
+    prefix: tuple[int, ...],
+) -> Sequence[float]:
+    return law(prefix, skipped)
 
 
 def _state(prefix: tuple[int, ...], layer: int) -> Floats:

@@ -10,7 +10,7 @@ Who runs the list (plan.py in C, reference.py in NumPy) decides about memory, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -226,6 +226,21 @@ def tapped(graph: Graph, layers: Sequence[int]) -> Graph:
                     Tap(x=x, part=i, weight=op.weight) for i, n in enumerate(layers) if n == behind
                 ]
         found.append(op)
+    return found
+
+
+def skipping(graph: Graph, layers: Collection[int]) -> Graph:
+    """The same without these layers: what comes in is what goes out."""
+    found: Graph = []
+    at = -1  # the layer that operations belong to; none before the first and behind the last
+    for op in graph:
+        match op:
+            case Norm(weight=weight) if weight.endswith(".attn_norm.weight"):
+                at += 1
+            case Norm(weight="output_norm.weight"):
+                at = -1
+        if at not in layers:
+            found.append(op)
     return found
 
 

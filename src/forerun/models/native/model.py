@@ -16,7 +16,8 @@ What this module does not know: laws, proposals, text.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from forerun.models.base import (
     Step,
     check_limits,
     check_restored,
+    checked_layers,
     ending_ids,
 )
 from forerun.models.cores import usable_cores
@@ -121,7 +123,7 @@ class NativeModel:
             self._runner = fast = plan.Plan(file, h, threads=self.threads, path=kernels, **how)
             self.path = fast.path
         self.context: int | None = h.context if context is None else min(context, h.context)
-        self.abilities = Abilities(features=True)
+        self.abilities = Abilities(features=True, skips=True)
         self._features = Features(h.hidden, h.layers)
         self.max_memory = max_memory
         page = self._runner.bytes_per_cell * PAGE
@@ -200,11 +202,8 @@ class NativeModel:
         PromptError for ids that are out of range, CacheError where a slot would outgrow its context
         or all slots the memory; then nothing changed.
         """
-        for step in steps:
-            self._slots.check(step, self.context, self._embedded)
         lengths = [self.length(step.slot) for step in steps]
-        self._reserve({s.slot: before + len(s.tokens) for s, before in zip(steps, lengths)})
-        rows = lay_out(steps, lengths)
+        rows = self._rows(steps, lengths)
         wanted = self._wanted(rows, all(step.choices or not step.wanted for step in steps))
         features = self._runner.features
         found = []
@@ -215,6 +214,22 @@ class NativeModel:
             found.append(wanted[start : start + step.wanted])
             start, row = start + step.wanted, row + len(step.tokens)
         return found
+
+    def skim(self, steps: Sequence[Step], skipped: Collection[int]) -> list[Any]:
+        checked_layers(skipped, self.layers)
+        rows = self._rows(steps, [self.length(step.slot) for step in steps])
+        logits = self._runner.skim(rows, frozenset(skipped))[:, : self.vocab_size]
+        for step in steps:
+            self._slots.record(step)
+        ends = list(accumulate(step.wanted for step in steps))
+        return [logits[end - step.wanted : end] for step, end in zip(steps, ends)]
+
+    def _rows(self, steps: Sequence[Step], lengths: Sequence[int]) -> Rows:
+        """Of a pass that is possible, and has the room it needs."""
+        for step in steps:
+            self._slots.check(step, self.context, self._embedded)
+        self._reserve({s.slot: before + len(s.tokens) for s, before in zip(steps, lengths)})
+        return lay_out(steps, lengths)
 
     def tap(self, layers: Sequence[int]) -> int:
         if self._features.tap(layers):

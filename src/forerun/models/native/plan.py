@@ -35,6 +35,7 @@ from forerun.models.native.graph import (
     Norm,
     Rotation,
     Tap,
+    skipping,
     tapped,
     widths,
 )
@@ -84,12 +85,15 @@ class Plan:
         self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
         self._as_codes, self._as_floats = self._inputs(self._graph)
         self._caches = Caches(h.layers, h.kv_heads, h.head_width)
-        self._model: int | None = None
-        self._free: Any = None
+        self._shallow: dict[frozenset[int], _Program] = {}  # by the layers that are left out
+        self._whole: _Program
         self.tap(())
 
     def tap(self, layers: Sequence[int]) -> None:
-        graph = tapped(self._graph, layers)
+        self._whole = self._program(tapped(self._graph, layers))
+        self.features = np.empty((0, self._whole.features), dtype=np.float32)
+
+    def _program(self, graph: Graph) -> _Program:
         operations = list(self._compiled(graph))
         sizes = np.array([widths(self._h)[name] for name in self._buffers], dtype=np.int32)
         made = self._lib.fr_model_new(
@@ -102,11 +106,7 @@ class Plan:
         )
         if not made:
             raise MemoryError("no memory for the plan's buffers")
-        if self._free is not None:
-            self._free()
-        self._model, self._free = made, weakref.finalize(self, self._lib.fr_model_free, made)
-        self._features_width = self._h.hidden * sum(isinstance(op, Tap) for op in graph)
-        self.features = np.empty((0, self._features_width), dtype=np.float32)
+        return _Program(self._lib, made, self._h.hidden * sum(isinstance(op, Tap) for op in graph))
 
     # ------------------------------------------------------------------ compiling
 
@@ -293,7 +293,14 @@ class Plan:
 
     def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
         logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
-        self._calls(rows, logits, 0)
+        self.features = self._calls(self._whole, rows, logits, 0)
+        return logits
+
+    def skim(self, rows: Rows, skipped: frozenset[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
+        if skipped not in self._shallow:
+            self._shallow[skipped] = self._program(skipping(self._graph, skipped))
+        logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
+        self._calls(self._shallow[skipped], rows, logits, 0)
         return logits
 
     def choose(self, rows: Rows, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -301,22 +308,34 @@ class Plan:
         the first of equals; or a negative number, as `fused.checked` reads it. Logits are not kept.
         """
         choices = np.empty(len(rows.wanted), dtype=np.int64)
-        self._calls(rows, choices, size)
+        self.features = self._calls(self._whole, rows, choices, size)
         return choices
 
     def times(self, name: str, x: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
         return self._matrix(name).times(x, self._pool, self.path)
 
-    def _calls(self, rows: Rows, into: Any, chosen_of: int) -> None:
-        self.features = np.empty((len(rows), self._features_width), dtype=np.float32)
+    def _calls(self, program: _Program, rows: Rows, into: Any, chosen_of: int) -> Any:
+        """Features of the rows; what is wanted of them goes `into` there."""
+        features = np.empty((len(rows), program.features), dtype=np.float32)
         for start in range(0, len(rows), self._max_rows):
             end = min(start + self._max_rows, len(rows))
             first, last = np.searchsorted(rows.wanted, (start, end))
             wanted = rows.wanted[first:last] - start
-            self._call(rows, start, end, wanted, into[first:last], chosen_of)
+            self._call(
+                program, rows, start, end, wanted, into[first:last], chosen_of, features[start:]
+            )
+        return features
 
     def _call(
-        self, rows: Rows, start: int, end: int, wanted: Any, into: Any, chosen_of: int
+        self,
+        program: _Program,
+        rows: Rows,
+        start: int,
+        end: int,
+        wanted: Any,
+        into: Any,
+        chosen_of: int,
+        features: Any,
     ) -> None:
         slots = list(dict.fromkeys(rows.slots[start:end].tolist()))
         tables = self._caches.tables(slots)
@@ -344,13 +363,21 @@ class Plan:
             logits_stride=self._h.vocabulary,
             choices=into.ctypes.data if chosen_of else None,
             chosen_of=chosen_of,
-            features=self.features[start:].ctypes.data,
-            features_stride=self._features_width,
+            features=features.ctypes.data,
+            features_stride=program.features,
             feed=None if rows.feed is None else rows.feed[start:].ctypes.data,
             feed_stride=self._h.hidden,
         )
-        if self._lib.fr_run(self._pool.address, self._model, self._path, given):
+        if self._lib.fr_run(self._pool.address, program.address, self._path, given):
             raise MemoryError("no memory for a pass")
+
+
+class _Program:
+    """A compiled graph that hands out `features` values of each row; freed when it is dropped."""
+
+    def __init__(self, library: Any, address: int, features: int) -> None:
+        self.address, self.features = address, features
+        weakref.finalize(self, library.fr_model_free, address)
 
 
 class _Turns:

@@ -34,6 +34,7 @@ from forerun.models.native.graph import (
     Norm,
     Rotation,
     Tap,
+    skipping,
     tapped,
     widths,
 )
@@ -134,6 +135,14 @@ class Reference:
 
     def run(self, rows: Rows) -> Array:
         """Logits [W, V] of one pass, in the runner's dtype."""
+        logits, self.features = self._run(self._graph, rows)
+        return logits
+
+    def skim(self, rows: Rows, skipped: frozenset[int]) -> Array:
+        return self._run(skipping(self._untapped, skipped), rows)[0]
+
+    def _run(self, graph: Graph, rows: Rows) -> tuple[Array, Array]:
+        """Logits, and features."""
         buffers = {
             name: np.empty((len(rows), width), dtype=self._dtype)
             for name, width in self._widths.items()
@@ -146,7 +155,7 @@ class Reference:
         logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=self._dtype)
         parts = np.empty((len(rows), self._parts, self._h.hidden), dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):  # a law says what is wrong with it
-            for op in self._graph:
+            for op in graph:
                 match op:
                     case Embed():
                         for r, token in enumerate(rows.tokens):
@@ -166,8 +175,7 @@ class Reference:
                         buffers[op.out][:] = rows.feed
                     case Tap():
                         self._hand_out(op, buffers[op.x], parts[:, op.part])
-        self.features = parts.reshape(len(rows), -1)
-        return logits
+        return logits, parts.reshape(len(rows), -1)
 
     def times(self, name: str, x: Array) -> Array:
         matrix = self._weights[name]

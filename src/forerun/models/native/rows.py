@@ -165,6 +165,10 @@ class Runner(Protocol):
         A row's bits do not depend on the other rows."""
         ...
 
+    def skim(self, rows: Rows, skipped: frozenset[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """As `run` without these layers, for which nothing is cached; `features` stay the same."""
+        ...
+
     def move(self, slot: int, before: int, path: Sequence[int]) -> None:
         """Bring cells `before + i` for i in `path`, which rises, together behind `before`."""
         ...
