@@ -16,7 +16,8 @@ company is not promised either; it depends on the libraries below.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from forerun.models.base import (
     Step,
     check_limits,
     check_restored,
+    checked_layers,
     ending_ids,
 )
 from forerun.models.cost import identity
@@ -44,6 +46,7 @@ from forerun.models.hf_cache import SlotCache
 from forerun.models.hf_check import check
 from forerun.models.hf_load import load_module
 from forerun.models.hf_masks import lay_out
+from forerun.models.hf_skip import layers_of
 from forerun.models.hf_support import attention_of, context_of, forward_of, text_config
 from forerun.models.load import checked_threads
 from forerun.models.slots import Slots
@@ -98,11 +101,13 @@ class HFModel:
         self.name = name or path.name or str(config.model_type)
         self.eos = self._ending(eos)
         self.context: int | None = None  # as asked for only after the check, which has slots too
-        self.abilities = Abilities(features=True)
+        self._layers = layers_of(module, config)
+        self.abilities = Abilities(features=True, skips=self._layers is not None)
         self._features = Features(config.hidden_size, config.num_hidden_layers)
         self._slots = Slots()
         self._cache = SlotCache(config.num_hidden_layers)
-        check(self, context_of(module, None))
+        with nullcontext() if self._layers is None else self._layers.learn():
+            check(self, context_of(module, None))
         self.context = context_of(module, context)
         one = self._cache.bytes_per_position
         if max_memory is not None and max_memory < one:
@@ -208,6 +213,16 @@ class HFModel:
         CacheError where a slot would outgrow its context or all slots the memory; then nothing
         changed.
         """
+        return self._read(steps, featured=bool(self._features.layers))
+
+    def skim(self, steps: Sequence[Step], skipped: Collection[int]) -> list[torch.Tensor]:
+        checked_layers(skipped, self.layers)
+        assert self._layers is not None  # `abilities.skips` says so
+        with self._layers.without(skipped):
+            return self._read(steps, featured=False)
+
+    def _read(self, steps: Sequence[Step], *, featured: bool) -> list[torch.Tensor]:
+        """One pass; `featured`: of which features are recorded."""
         for step in steps:
             self._slots.check(step, self.context, self._embedded)
         asked = [step for step in steps if len(step.tokens)]
@@ -215,7 +230,7 @@ class HFModel:
         if asked:
             self._reserve({s.slot: self.length(s.slot) + len(s.tokens) for s in asked})
             asked.sort(key=lambda step: self._cache.row(step.slot))
-            logits_BWV, states_BNF = self._forward(asked)
+            logits_BWV, states_BNF = self._forward(asked, featured)
             dtype = torch.promote_types(logits_BWV.dtype, torch.float32)
             for row, step in enumerate(asked):  # copies: ordinary tensors, free of the padding
                 wanted = logits_BWV[row, logits_BWV.shape[1] - step.wanted :, : self.vocab_size]
@@ -229,9 +244,11 @@ class HFModel:
         return [rows.get(step.slot, empty) for step in steps]
 
     @torch.inference_mode()
-    def _forward(self, steps: Sequence[Step]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Logits [B, W, V] of one pass, W the most rows a step wants, and features [B, N, F] where
-        there are any; caches keys and values."""
+    def _forward(
+        self, steps: Sequence[Step], featured: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Logits [B, W, V] of one pass, W the most rows a step wants, and features [B, N, F] if
+        `featured`; caches keys and values."""
         layout = lay_out(steps, [self.length(s.slot) for s in steps], self._module.device)
         self._cache.begin(layout, self._module.device)
         most = max(step.wanted for step in steps)
@@ -244,12 +261,12 @@ class HFModel:
             use_cache=True,
             **{self._call.cache: self._cache},
             **({"logits_to_keep": keep} if self._call.limits_rows else {}),
-            **({"output_hidden_states": True} if self._features.layers else {}),
+            **({"output_hidden_states": True} if featured else {}),
         )
         self._cache.finish(layout)
         logits_BWV: torch.Tensor = out.logits
         states = None
-        if self._features.layers:
+        if featured:
             parts = [out.hidden_states[n] for n in self._features.layers]
             states = torch.cat(parts, dim=-1).to("cpu", torch.float32)
         return logits_BWV[:, logits_BWV.shape[1] - most :], states

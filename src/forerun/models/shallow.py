@@ -39,7 +39,7 @@ class Shallow:
         if not model.abilities.skips:
             raise CapabilityError(
                 f"{model.name} cannot leave layers out: the native backend can (GGUF files), and hf"
-                " with most models"
+                " with models whose layers do not share what they cache"
             )
         self.model = model
         self.layers = tuple(sorted(set(layers)))
