@@ -21,7 +21,7 @@ from typing import Any
 
 from forerun.control import AdaptiveControl, Control, FixedControl
 from forerun.drafters import DRAFTERS, NEEDS, TRANSLATING, HybridDrafter, ModelDrafter, fitting
-from forerun.drafters.base import Drafter
+from forerun.drafters.base import Drafter, models
 from forerun.engine.choices import AUTO, choose_verifier
 from forerun.errors import ForerunError, OptionError
 from forerun.models.base import Model
@@ -246,7 +246,7 @@ def _recorded(
     clock: Clock,
 ) -> dict[int, Recorded]:
     """Its replays, by size: in as many places as there is time for."""
-    model = getattr(job.drafter, "model", None)
+    model = next(iter(models(job.drafter).values()), None)  # of its usual way
     passes = () if model is None else stated(model) or measured(model, clock)
     verifier = find_verifier(job.verifier)
     found: dict[int, Recorded] = {}

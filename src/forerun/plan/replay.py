@@ -185,7 +185,7 @@ class Along:
         g, marks = self._g, list[float]()
         followed = self._follow(at)
         start = self._clock()
-        said = outlook(self._drafter, g.slot, len(g.ids), self._size)
+        said = replace(outlook(self._drafter, g.slot, len(g.ids), self._size), passes=None)
         self.beside.append(followed + self._clock() - start)
         g.round += 1
         g.draws.begin_round(g.round, len(g.ids))
