@@ -49,12 +49,14 @@ describe("the family", () => {
     for (const name of [
       ...["rejection", "block", "coupled", "recursive", "greedy_plus_one", "traversal"],
       ...["model", "intersection", "string-match", "tree", "sampled-tree", "greedy-plus-one-tree"],
-      ...["ngram", "suffix", "suffix-tree", "prediction"],
+      ...["ngram", "suffix", "suffix-tree", "prediction", "layer-skip"],
+      ...["head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"],
     ]) {
       expect(claimed).toContain(name);
     }
-    // what needs heads trained on the target, or the target's layers, it does not have
-    for (const m of members.filter(({ branch }) => branch === "heads" || branch === "self")) expect(has(m)).toEqual([]);
+    // of heads and of a target that drafts for itself, what it does not have
+    const others = ["eagle", "mtp", "deepseek", "jacobi", "lookahead", "layerskip"];
+    for (const m of members.filter(({ id }) => others.includes(id))) expect(has(m)).toEqual([]);
   });
 
   it("calls nothing lossless that changes the distribution", () => {

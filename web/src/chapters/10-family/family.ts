@@ -36,7 +36,12 @@ type Name =
   | "ngram"
   | "suffix"
   | "suffix-tree"
-  | "prediction";
+  | "prediction"
+  | "head"
+  | "head-tree"
+  | "head-sampled-tree"
+  | "head-greedy-plus-one-tree"
+  | "layer-skip";
 
 interface Entry {
   id: string;
@@ -64,7 +69,7 @@ export const branches: readonly Branch[] = [
 ];
 
 export const family = [
-  { id: "blockwise", name: "Blockwise Parallel Decoding", year: 2018, authors: "Stern, Shazeer, Uszkoreit", arxiv: "1811.03115", branch: "idea", lossless: "greedy" },
+  { id: "blockwise", name: "Blockwise Parallel Decoding", year: 2018, authors: "Stern, Shazeer, Uszkoreit", arxiv: "1811.03115", branch: "idea", lossless: "greedy", forerun: ["head"] },
   { id: "aggressive", name: "Aggressive Decoding", year: 2021, authors: "Sun et al.", arxiv: "2106.04970", branch: "lookup", lossless: "greedy", forerun: ["prediction"], from: ["blockwise"] },
   { id: "specdec", name: "SpecDec", year: 2022, authors: "Xia et al.", arxiv: "2203.16487", branch: "idea", lossless: "no", from: ["blockwise"] },
   { id: "leviathan", name: "Speculative Decoding", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "idea", lossless: "yes", forerun: ["rejection"], from: ["blockwise"] },
@@ -83,16 +88,16 @@ export const family = [
   { id: "recycling", name: "Token Recycling", year: 2024, authors: "Luo et al.", arxiv: "2408.08696", branch: "lookup", lossless: "yes", from: ["lookup"] },
   { id: "suffix", name: "SuffixDecoding", year: 2024, authors: "Oliaro et al.", arxiv: "2411.04975", branch: "lookup", lossless: "yes", forerun: ["suffix", "suffix-tree"], from: ["lookup"] },
 
-  { id: "medusa", name: "Medusa", year: 2024, authors: "Cai et al.", arxiv: "2401.10774", branch: "heads", lossless: "choice", from: ["blockwise"] },
+  { id: "medusa", name: "Medusa", year: 2024, authors: "Cai et al.", arxiv: "2401.10774", branch: "heads", lossless: "choice", forerun: ["head"], from: ["blockwise"] },
   { id: "eagle", name: "EAGLE", year: 2024, authors: "Li et al.", arxiv: "2401.15077", branch: "heads", lossless: "yes", from: ["medusa", "specinfer"] },
-  { id: "hydra", name: "Hydra", year: 2024, authors: "Ankner et al.", arxiv: "2402.05109", branch: "heads", lossless: "choice", from: ["medusa"] },
+  { id: "hydra", name: "Hydra", year: 2024, authors: "Ankner et al.", arxiv: "2402.05109", branch: "heads", lossless: "choice", forerun: ["head"], from: ["medusa"] },
   { id: "mtp", name: "Multi-Token Prediction", year: 2024, authors: "Gloeckle et al.", arxiv: "2404.19737", branch: "heads", lossless: "greedy", from: ["blockwise"] },
-  { id: "eagle2", name: "EAGLE-2", year: 2024, authors: "Li et al.", arxiv: "2406.16858", branch: "heads", lossless: "yes", from: ["eagle"] },
+  { id: "eagle2", name: "EAGLE-2", year: 2024, authors: "Li et al.", arxiv: "2406.16858", branch: "heads", lossless: "yes", forerun: ["head-tree"], from: ["eagle"] },
   { id: "deepseek", name: "DeepSeek-V3 MTP", year: 2024, authors: "DeepSeek-AI", arxiv: "2412.19437", branch: "heads", lossless: "yes", from: ["mtp", "eagle"] },
-  { id: "eagle3", name: "EAGLE-3", year: 2025, authors: "Li et al.", arxiv: "2503.01840", branch: "heads", lossless: "yes", from: ["eagle2"] },
+  { id: "eagle3", name: "EAGLE-3", year: 2025, authors: "Li et al.", arxiv: "2503.01840", branch: "heads", lossless: "yes", forerun: ["head"], from: ["eagle2"] },
 
   { id: "jacobi", name: "Jacobi Decoding", year: 2023, authors: "Santilli et al.", arxiv: "2305.10427", branch: "self", lossless: "greedy" },
-  { id: "selfdraft", name: "Draft & Verify", year: 2023, authors: "Zhang et al.", arxiv: "2309.08168", branch: "self", lossless: "yes", from: ["leviathan"] },
+  { id: "selfdraft", name: "Draft & Verify", year: 2023, authors: "Zhang et al.", arxiv: "2309.08168", branch: "self", lossless: "yes", forerun: ["layer-skip"], from: ["leviathan"] },
   { id: "lookahead", name: "Lookahead Decoding", year: 2024, authors: "Fu et al.", arxiv: "2402.02057", branch: "self", lossless: "yes", from: ["jacobi"] },
   { id: "layerskip", name: "LayerSkip", year: 2024, authors: "Elhoushi et al.", arxiv: "2404.16710", branch: "self", lossless: "yes", from: ["selfdraft"] },
 
@@ -106,8 +111,8 @@ export const family = [
   { id: "specinfer", name: "SpecInfer", year: 2023, authors: "Miao et al.", arxiv: "2305.09781", branch: "trees", lossless: "yes", forerun: ["tree"], from: ["leviathan"] },
   { id: "spectr", name: "SpecTr", year: 2023, authors: "Sun et al.", arxiv: "2310.15141", branch: "trees", lossless: "yes", from: ["leviathan"] },
   { id: "sequoia", name: "Sequoia", year: 2024, authors: "Chen et al.", arxiv: "2402.12374", branch: "trees", lossless: "yes", forerun: ["sampled-tree"], from: ["specinfer"] },
-  { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: ["recursive", "sampled-tree"], from: ["specinfer"] },
-  { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: ["greedy_plus_one", "greedy-plus-one-tree"], from: ["spectr"] },
+  { id: "rsd", name: "Recursive Speculative Decoding", year: 2024, authors: "Jeon et al.", arxiv: "2402.14160", branch: "trees", lossless: "yes", forerun: ["recursive", "sampled-tree", "head-sampled-tree"], from: ["specinfer"] },
+  { id: "multidraft", name: "Optimal Multi-Draft", year: 2025, authors: "Hu et al.", arxiv: "2502.18779", branch: "trees", lossless: "yes", forerun: ["greedy_plus_one", "greedy-plus-one-tree", "head-greedy-plus-one-tree"], from: ["spectr"] },
   { id: "traversal", name: "Traversal Verification", year: 2025, authors: "Weng et al.", arxiv: "2505.12398", branch: "trees", lossless: "yes", forerun: ["traversal"], from: ["rsd", "block"] },
 
   { id: "lenience", name: "Lenience", year: 2022, authors: "Leviathan, Kalman, Matias", arxiv: "2211.17192", branch: "judging", lossless: "no", from: ["leviathan"] },
