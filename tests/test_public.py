@@ -106,7 +106,7 @@ def test_keywords():
     assert sorted(EngineOptions.__annotations__) == [
         "banned", "drafter", "frequency_penalty", "grammar", "logit_bias", "logprobs",
         "max_tokens", "min_p", "min_tokens", "num_draft", "prediction", "presence_penalty",
-        "processors", "prompt_logprobs", "repetition_penalty", "seed", "stop", "stop_ids",
+        "processors", "prompt_logprobs", "repetition_penalty", "resume", "seed", "stop", "stop_ids",
         "temperature", "top_k", "top_p", "trace_heads", "verifier",
     ]  # fmt: skip
 

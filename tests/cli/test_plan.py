@@ -24,7 +24,8 @@ def test_a_table_and_an_advice(plan):
     assert result.code == 0
     lines = result.out.splitlines()
     assert lines[0].split()[:3] == ["DRAFTER", "VERIFIER", "BEST"]
-    assert {line.split()[0] for line in lines[1:5]} == {"none", "ngram", "suffix", "suffix-tree"}
+    table = lines[: lines.index("")]
+    assert {"none", "ngram", "suffix", "suffix-tree"} <= {line.split()[0] for line in table[1:]}
     assert "Not tried: model, intersection" in result.out
     (advice,) = [line for line in lines if "forerun generate -m fake --temperature 0" in line]
     assert "--drafter" in advice
