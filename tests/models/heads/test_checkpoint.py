@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from forerun.errors import CapabilityError, ModelFileError
-from forerun.models.heads.checkpoint import CONFIG, WEIGHTS, read_head, shapes, write_head
+from forerun.models.heads.checkpoint import CONFIG, SCALE, WEIGHTS, read_head, shapes, write_head
 from forerun.models.heads.config import HeadConfig, Llama3Scaling
 from models.heads.tiny_heads import tiny_config, tiny_tensors
 
@@ -42,6 +42,35 @@ def test_what_was_written_is_read(tmp_path: Path, changes: dict[str, Any], bits:
     expected = np.flatnonzero(tensors["t2d"]) if "t2d" in tensors else np.arange(50)
     np.testing.assert_array_equal(head.ids, expected)
     assert {file.name for file in tmp_path.iterdir()} == {CONFIG, WEIGHTS}
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_head_in_8_bits_says_so_to_others(tmp_path: Path, bits: int) -> None:
+    """vLLM takes `…weight_scale` only where the configuration names such a scheme."""
+    config = tiny_config()
+    write_head(tmp_path, config, tiny_tensors(config), bits=bits)
+    said = json.loads((tmp_path / CONFIG).read_text()).get("quantization_config")
+    stored = safetensors.numpy.load_file(tmp_path / WEIGHTS)
+    matrices = {name for name, values in stored.items() if values.dtype == np.int8}
+    scales = {name: values.shape for name, values in stored.items() if name.endswith(SCALE)}
+    assert scales == {name + SCALE: (len(stored[name]), 1) for name in matrices}
+    assert (said is None) == (not matrices) == (bits == 16)
+    if said is not None:
+        (group,) = said["config_groups"].values()
+        assert (said["quant_method"], said["format"]) == ("compressed-tensors", "int-quantized")
+        assert (group["weights"]["num_bits"], group["weights"]["strategy"]) == (8, "channel")
+        covered = [name for name in matrices if "_proj" in name or name == "fc.weight"]
+        assert matrices - set(covered) == {"lm_head.weight"}  # named beside "Linear"
+        assert group["targets"] == ["Linear", "re:.*lm_head"]
+
+
+@pytest.mark.parametrize("taps", [(1, 2), (0, 1, 2, 3), None])
+def test_how_many_states_are_read_is_said_where_vllm_looks(taps: tuple[int, ...] | None) -> None:
+    """It takes the layers' numbers from the head, and makes room for three states all the same."""
+    said = tiny_config(taps=taps).as_json()
+    assert said["eagle_aux_hidden_state_layer_ids"] == (None if taps is None else list(taps))
+    counted = said["transformer_layer_config"].get("num_aux_hidden_states")
+    assert counted == (None if taps is None else len(taps))
 
 
 def test_numbers_left_out_are_transformers_defaults(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@
     embed_tokens.weight              [V, h], where it is not the target's own
 
 Every tensor is checked against the configuration before it is used. A matrix may be stored in 8
-bits, as `compressed-tensors` does: int8, and beside it `…weight_scale` [out, groups].
+bits, as `compressed-tensors` does: int8, and beside it `…weight_scale` [out, groups]. Then
+`config.json` says so in its words, for vLLM.
 
 D is the draft's vocabulary, V the target's.
 """
@@ -38,6 +39,23 @@ Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 SCALE = "_scale"  # what is added to a matrix's name
+
+_CODED = {"num_bits": 8, "type": "int", "symmetric": True}
+QUANTISATION: Mapping[str, Any] = {
+    "quant_method": "compressed-tensors",
+    "format": "int-quantized",
+    "quantization_status": "compressed",
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear", "re:.*lm_head"],
+            "weights": {**_CODED, "strategy": "channel"},
+            "input_activations": {**_CODED, "strategy": "token", "dynamic": True},
+        }
+    },
+    "ignore": [],
+}
+"""Of a head in 8 bits: each row of a matrix has a scale. What it is multiplied with is rounded to 8
+bits as well while it runs; vLLM knows no other way to run weights that are stored so."""
 
 
 class Tensors(dict[str, Array]):
@@ -133,7 +151,10 @@ def write_head(
 
     They are stored in float16; matrices with `bits` 8 as int8, of which each row has a scale.
     """
-    write_files(Path(folder), config.as_json(), tensors, bits=bits)
+    said = config.as_json()
+    if bits == 8:
+        said["quantization_config"] = QUANTISATION
+    write_files(Path(folder), said, tensors, bits=bits)
 
 
 def write_files(

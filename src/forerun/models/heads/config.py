@@ -112,6 +112,8 @@ class HeadConfig:
                 "high_freq_factor": self.llama3.high,
                 "original_max_position_embeddings": self.llama3.context,
             }
+        taps = None if self.taps is None else list(self.taps)
+        counted = {} if taps is None else {"num_aux_hidden_states": len(taps)}  # vLLM: else 3
         return {
             "architectures": ["Eagle3Speculator"],
             "speculators_model_type": EAGLE3,
@@ -123,7 +125,7 @@ class HeadConfig:
             "norm_before_fc": self.norm_before_fc,
             "fc_norm": self.fc_norm,
             "norm_output": self.norm_output,
-            "eagle_aux_hidden_state_layer_ids": None if self.taps is None else list(self.taps),
+            "eagle_aux_hidden_state_layer_ids": taps,
             "transformer_layer_config": {
                 "model_type": self.kind,
                 "vocab_size": self.vocabulary,
@@ -141,6 +143,7 @@ class HeadConfig:
                 "rope_theta": self.rotation_base,  # older readers look for it here
                 "rope_parameters": rope,
                 "tie_word_embeddings": False,
+                **counted,
             },
             "speculators_config": {
                 "algorithm": EAGLE3,
