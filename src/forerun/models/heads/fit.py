@@ -60,6 +60,14 @@ def check_fit(name: str, config: Trained, highest: int, target: Any) -> Table:
     )
 
 
+def check_same(name: str, config: Trained, highest: int, known: str, target: Any) -> None:
+    """As `check_fit`, and CapabilityError where `known` is not the fingerprint of `target`: the
+    head was loaded for another model."""
+    check_fit(name, config, highest, target)
+    if differing(known, target.fingerprint):
+        raise CapabilityError(f"head {name} was loaded for another model than {target.name}")
+
+
 def differing(one: str, other: str) -> str | None:
     """What two fingerprints do not share, of what both say: "weights", "tokens", or nothing."""
     for a, b, what in zip(one.split("/"), other.split("/"), ("weights", "tokens")):

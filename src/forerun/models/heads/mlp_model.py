@@ -22,7 +22,7 @@ from forerun.errors import CapabilityError
 from forerun.models.base import Abilities, Pages, Step
 from forerun.models.cores import usable_cores
 from forerun.models.features import Features, Floats
-from forerun.models.heads.fit import check_fit, differing
+from forerun.models.heads.fit import check_fit, check_same
 from forerun.models.heads.mlp_checkpoint import MLPHead
 from forerun.models.native import kernels as c
 from forerun.models.native.dequantise import dequantise
@@ -72,11 +72,8 @@ class MLPHeadModel:
 
     def fit(self, target: Any) -> Any:
         """See `HeadModel`."""
-        check_fit(self.name, self.head.config, int(self.ids.max()), target)
-        if differing(self._fingerprint, target.fingerprint):
-            raise CapabilityError(
-                f"head {self.name} was loaded for another model than {target.name}"
-            )
+        highest = int(self.ids.max())
+        check_same(self.name, self.head.config, highest, self._fingerprint, target)
         return target
 
     # ------------------------------------------------------------------ slots

@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from forerun.errors import CapabilityError
 from forerun.models.base import Step
 from forerun.models.cores import usable_cores
 from forerun.models.features import Floats
 from forerun.models.heads.checkpoint import Head
-from forerun.models.heads.fit import check_fit, differing
+from forerun.models.heads.fit import check_fit, check_same
 from forerun.models.heads.graph import EMBEDDING, HeadFile, graph, hyperparameters
 from forerun.models.native.model import NativeModel
 from forerun.numerics.tree_shape import MOST
@@ -84,11 +83,8 @@ class HeadModel(NativeModel):
     def fit(self, target: Any) -> Any:
         """`target`, if it is the model that the head was loaded for, or the same once more; else
         what the constructor raises."""
-        check_fit(self.name, self.head.config, int(self.ids.max()), target)
-        if differing(self._fingerprint, target.fingerprint):
-            raise CapabilityError(
-                f"head {self.name} was loaded for another model than {target.name}"
-            )
+        highest = int(self.ids.max())
+        check_same(self.name, self.head.config, highest, self._fingerprint, target)
         return target
 
     @property
