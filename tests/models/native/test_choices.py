@@ -165,7 +165,7 @@ def test_greedy_decoding_uses_them_and_nobody_else(tmp_path, monkeypatch):
 def test_what_needs_the_logits_asks_for_them(change, asked):
     request = {"grammar": None, "logprobs": None, "params": GREEDY, "slot": 0} | change
     g: Any = SimpleNamespace(ids=[1, 2, 3], prompt_length=2, **request)
-    assert decode._step(g, NOTHING).choices == asked
+    assert decode.pass_step(g, NOTHING).choices == asked
 
 
 def test_a_wrong_choice_is_found(tmp_path, monkeypatch):
