@@ -192,6 +192,7 @@ def test_messages_speak_of_options():
     )
     assert spoken("a GPU has none; use device='cpu'") == "a GPU has none; use --device cpu"
     assert spoken("no space; choose another cache folder").endswith("folder with FORERUN_CACHE")
+    assert spoken("none: give head, the folder of one") == "none: give --head, the folder of one"
     assert spoken("model fake is gone") == "model fake is gone"
     assert spoken("banned names token id 9") == "--ban names token id 9"
 

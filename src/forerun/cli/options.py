@@ -343,6 +343,7 @@ _PHRASES = {
     r"None \(a fresh one\) or (.*?), not\b": r"\1 (leave it out for a fresh one), not",
     r"\buse (device|dtype)='([\w:.-]+)'": r"use --\1 \2",
     r"\buse backend '(\w+)'": r"use --backend \1",
+    r"give head, the folder": "give --head, the folder",
     r"choose another cache folder": "choose another cache folder with FORERUN_CACHE",
 }
 

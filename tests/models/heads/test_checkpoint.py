@@ -163,6 +163,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="not a head's folder"):
         read_head(tmp_path / "nowhere")
     config = tiny_config()
+    write_head(tmp_path / "run" / "head", config, tiny_tensors(config))
+    with pytest.raises(ModelFileError, match="the run's head is in its folder head"):
+        read_head(tmp_path / "run")
     write_head(tmp_path, config, tiny_tensors(config))
     whole = (tmp_path / WEIGHTS).read_bytes()
     for cut in (0, 7, 100, len(whole) // 2):

@@ -191,7 +191,11 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise ModelFileError(f"{path.parent}: no {CONFIG} there: not a head's folder") from error
+        run = (path.parent / "head" / CONFIG).is_file()
+        raise ModelFileError(
+            f"{path.parent}: no {CONFIG} there: not a head's folder"
+            + ("; the run's head is in its folder head" if run else "")
+        ) from error
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
