@@ -71,7 +71,7 @@ def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_pa
     folder = tmp_path / "run"
 
     def kill(news):
-        if news.phase == "texts" and news.tokens > 500:
+        if news.phase == "texts" and (folder / "texts.jsonl").stat().st_size > 0:
             raise Killed
 
     with pytest.raises(Killed):
