@@ -33,6 +33,7 @@ from forerun.drafters.tree import (
     Growing,
     LikeliestTreeDrafter,
     SampledTreeDrafter,
+    ShapedTreeDrafter,
     TreeDrafter,
 )
 from forerun.errors import OptionError
@@ -176,37 +177,32 @@ class HeadTreeDrafter(HeadTreeReader, LikeliestTreeDrafter):
     def __init__(
         self, head: AnyHead, *, depth: int = 8, sampling: Mapping[str, Any] | None = None
     ) -> None:
-        LikeliestTreeDrafter.__init__(self, checked_head(head), depth=depth, sampling=sampling)
+        super().__init__(checked_head(head), depth=depth, sampling=sampling)
 
 
-class HeadSampledTreeDrafter(HeadTreeReader, SampledTreeDrafter):
-    """Drawn without replacement; `shape` and `sampling` as in `SampledTreeDrafter`."""
+class HeadShapedTreeReader(HeadTreeReader, ShapedTreeDrafter):
+    """Of those whose tokens are drawn; `shape` and `sampling` as in `ShapedTreeDrafter`."""
+
+    def __init__(
+        self,
+        head: AnyHead,
+        *,
+        shape: Sequence[int] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(checked_head(head), shape=shape, sampling=sampling)
+
+
+class HeadSampledTreeDrafter(HeadShapedTreeReader, SampledTreeDrafter):
+    """Drawn without replacement."""
 
     name = "head-sampled-tree"
 
-    def __init__(
-        self,
-        head: AnyHead,
-        *,
-        shape: Sequence[int] | None = None,
-        sampling: Mapping[str, Any] | None = None,
-    ) -> None:
-        SampledTreeDrafter.__init__(self, checked_head(head), shape=shape, sampling=sampling)
 
-
-class HeadGreedyPlusOneTreeDrafter(HeadTreeReader, GreedyPlusOneTreeDrafter):
-    """The likeliest and one more; `shape` and `sampling` as in `GreedyPlusOneTreeDrafter`."""
+class HeadGreedyPlusOneTreeDrafter(HeadShapedTreeReader, GreedyPlusOneTreeDrafter):
+    """The likeliest and one more."""
 
     name = "head-greedy-plus-one-tree"
-
-    def __init__(
-        self,
-        head: AnyHead,
-        *,
-        shape: Sequence[int] | None = None,
-        sampling: Mapping[str, Any] | None = None,
-    ) -> None:
-        GreedyPlusOneTreeDrafter.__init__(self, checked_head(head), shape=shape, sampling=sampling)
 
 
 def checked_head(head: Any) -> AnyHead:

@@ -186,6 +186,11 @@ class Tapped(Protocol):
 
     @property
     def layers(self) -> int: ...
+    @property
+    def hidden(self) -> int:
+        """Values of a state."""
+        ...
+
     def embeddings(self) -> Table: ...
 
     @property

@@ -87,13 +87,13 @@ class Features:
     """
 
     def __init__(self, hidden: int, most: int) -> None:
-        self._hidden, self.most = hidden, most
+        self.hidden, self.most = hidden, most
         self.layers: tuple[int, ...] = ()
         self._slots: dict[int, _Rows] = {}
 
     @property
     def width(self) -> int:
-        return self._hidden * len(self.layers)
+        return self.hidden * len(self.layers)
 
     @property
     def nbytes(self) -> int:
@@ -152,3 +152,28 @@ class Features:
             self.forget(slot)
         elif count:
             self.record(slot, start, saved[:count])
+
+
+class Featured:
+    """What models with `Features` share of `Tapped`."""
+
+    _features: Features
+
+    def length(self, slot: int) -> int:
+        raise NotImplementedError
+
+    @property
+    def layers(self) -> int:
+        return self._features.most
+
+    @property
+    def hidden(self) -> int:
+        return self._features.hidden
+
+    def tap(self, layers: Sequence[int]) -> int:
+        self._features.tap(layers)
+        return self._features.width
+
+    def features(self, slot: int, start: int = 0) -> Any:
+        self.length(slot)
+        return self._features.of(slot, start)

@@ -34,7 +34,7 @@ from forerun.models.base import (
     ending_ids,
 )
 from forerun.models.cost import identity
-from forerun.models.features import Features, Table, fingerprint
+from forerun.models.features import Featured, Features, Table, fingerprint
 
 try:
     import torch
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class HFModel:
+class HFModel(Featured):
     """A `Model` from a transformers module.
 
     module      a decoder-only language model; put in eval mode, otherwise left as it is
@@ -270,18 +270,6 @@ class HFModel:
             parts = [out.hidden_states[n] for n in self._features.layers]
             states = torch.cat(parts, dim=-1).to("cpu", torch.float32)
         return logits_BWV[:, logits_BWV.shape[1] - most :], states
-
-    def tap(self, layers: Sequence[int]) -> int:
-        self._features.tap(layers)
-        return self._features.width
-
-    def features(self, slot: int, start: int = 0) -> Any:
-        self.length(slot)
-        return self._features.of(slot, start)
-
-    @property
-    def layers(self) -> int:
-        return self._features.most
 
     def embeddings(self) -> Table:
         weight = self._module.get_input_embeddings().weight.detach().to("cpu", torch.float32)

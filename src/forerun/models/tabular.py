@@ -24,14 +24,14 @@ from forerun.models.base import (
     checked_layers,
     checked_path,
 )
-from forerun.models.features import Features, Floats, Table, fingerprint
+from forerun.models.features import Featured, Features, Floats, Table, fingerprint
 from forerun.sampling import is_whole
 
 TOKEN_BYTES = 8  # that a cached token counts for
 HIDDEN, LAYERS = 32, 3  # of the hidden states that it hands out
 
 
-class TabularModel:
+class TabularModel(Featured):
     """A `Model` from a function of the prefix.
 
     next_law    prefix of token ids (a tuple) -> V probabilities; a pure function
@@ -74,7 +74,6 @@ class TabularModel:
         self.context = context
         self.max_memory = max_memory
         self.abilities = Abilities(features=True)
-        self.layers = LAYERS
         self._features = Features(HIDDEN, LAYERS)
         self.tokenizer = tokenizer
         self._next_law = next_law
@@ -149,14 +148,6 @@ class TabularModel:
         self._last.pop(slot, None)
         self._features.keep(slot, length, path)
 
-    def tap(self, layers: Sequence[int]) -> int:
-        self._features.tap(layers)
-        return self._features.width
-
-    def features(self, slot: int, start: int = 0) -> Any:
-        self.length(slot)
-        return self._features.of(slot, start)
-
     def embeddings(self) -> Table:
         values = np.stack([_state((token,), 0) for token in range(self.vocab_size)])
         return Table(kind="F32", shape=values.shape, data=values.reshape(-1).view(np.uint8))
@@ -221,7 +212,6 @@ class LayeredTabularModel(TabularModel):
         **options: Any,
     ) -> None:
         super().__init__(next_law, vocab_size, eos, **options)
-        self.layers = layers
         self.abilities = Abilities(features=True, skips=True)
         self._features = Features(HIDDEN, layers)
         self._shallow_law = shallow_law

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from forerun.errors import CapabilityError, VocabularyError
-from forerun.models.features import Table
 
 
 class Trained(Protocol):
@@ -24,18 +23,17 @@ class Trained(Protocol):
     def fingerprint(self) -> str: ...
 
 
-def check_fit(name: str, config: Trained, highest: int, target: Any) -> Table:
-    """The target's embeddings, if the head `name` can be on it; `highest` is the largest id that it
-    drafts. CapabilityError or VocabularyError, naming both."""
+def check_fit(name: str, config: Trained, highest: int, target: Any) -> None:
+    """CapabilityError or VocabularyError, naming both, unless the head `name` can be on the target;
+    `highest` is the largest id that it drafts."""
     said = f"head {name} does not fit {target.name}:"
     trained = f" (it was trained on {config.target})" if config.target else ""
     if not target.abilities.features:
         raise CapabilityError(f"{said} that hands out no hidden states")
-    table: Table = target.embeddings()
-    if table.shape[1] != config.hidden:
+    if target.hidden != config.hidden:
         raise CapabilityError(
             f"{said} it reads states of {config.hidden} values, where there are"
-            f" {table.shape[1]}{trained}"
+            f" {target.hidden}{trained}"
         )
     if (deepest := max(config.taps or (0,))) > target.layers:
         raise CapabilityError(
@@ -46,18 +44,12 @@ def check_fit(name: str, config: Trained, highest: int, target: Any) -> Table:
         raise VocabularyError(
             f"{said} it drafts id {highest}, where there are {target.vocab_size} tokens{trained}"
         )
-    match differing(config.fingerprint, target.fingerprint):
-        case "weights":
-            kind: type[Exception] = CapabilityError
-        case "tokens":
-            kind = VocabularyError
-        case _:
-            return table
-    raise kind(
-        f"{said} it was trained on a model of other"
-        f" {differing(config.fingerprint, target.fingerprint)}{trained}; `forerun train` makes one"
-        " for this"
-    )
+    if other := differing(config.fingerprint, target.fingerprint):
+        kind = CapabilityError if other == "weights" else VocabularyError
+        raise kind(
+            f"{said} it was trained on a model of other {other}{trained}; `forerun train` makes one"
+            " for this"
+        )
 
 
 def check_same(name: str, config: Trained, highest: int, known: str, target: Any) -> None:

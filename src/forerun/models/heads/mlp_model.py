@@ -50,7 +50,8 @@ class MLPHeadModel:
         self.head = head
         self.file, self.name = head.path, head.path.name
         self.ids, self.depths = head.ids, config.depths
-        table = check_fit(self.name, config, int(self.ids.max()), target)
+        check_fit(self.name, config, int(self.ids.max()), target)
+        table = target.embeddings()
         self._fingerprint = target.fingerprint
         self.taps = config.taps
         self.vocab_size, self.readable = config.draft_vocabulary, table.shape[0]

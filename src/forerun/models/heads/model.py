@@ -61,7 +61,8 @@ class HeadModel(NativeModel):
         self.generation_defaults = {}
         self.ids = head.ids
         self.vocab_size = config.draft_vocabulary
-        table = check_fit(self.name, config, int(self.ids.max()), target)
+        check_fit(self.name, config, int(self.ids.max()), target)
+        table = target.embeddings()
         self._fingerprint = target.fingerprint
         self.taps = config.tapped(target.layers)
         own = EMBEDDING in head

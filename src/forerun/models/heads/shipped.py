@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parent / "checkpoints"
 def shipped(model: Any) -> Path | None:
     if not model.abilities.features:
         return None
-    return _by_fingerprint(FOLDER).get(model.fingerprint)
+    heads = _by_fingerprint(FOLDER)
+    return heads.get(model.fingerprint) if heads else None
 
 
 @cache

@@ -35,7 +35,7 @@ from forerun.models.base import (
     ending_ids,
 )
 from forerun.models.cores import usable_cores
-from forerun.models.features import Features, Table, fingerprint
+from forerun.models.features import Featured, Features, Table, fingerprint
 from forerun.models.gguf import read_gguf
 from forerun.models.load import checked_threads
 from forerun.models.native import plan
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 PAGE = 64  # tokens by which a slot's cache grows
 
 
-class NativeModel:
+class NativeModel(Featured):
     """A `Model` from a GGUF file.
 
     path        the file
@@ -235,14 +235,6 @@ class NativeModel:
         if self._features.tap(layers):
             self._runner.tap(layers)
         return self._features.width
-
-    def features(self, slot: int, start: int = 0) -> Any:
-        self.length(slot)
-        return self._features.of(slot, start)
-
-    @property
-    def layers(self) -> int:
-        return self._features.most
 
     def embeddings(self) -> Table:
         file, name = self._table
