@@ -102,8 +102,8 @@ def test_a_bug_ends_what_runs_and_the_thread_goes_on(caplog):
         return [1 / V] * V
 
     with Engine(TabularModel(next_law, V), NgramDrafter(), num_draft=0, max_batch=2) as e:
-        e.start()
         streams = [e.submit([i], **OPTIONS) for i in (0, 1, 2)]
+        e.start()  # not before: the first would run alone, and could end
         assert all(stream.wait(20) for stream in streams)
         assert [s.done.finish_reason for s in streams] == ["error", "error", "length"]
         said = str(streams[0].done.error)
