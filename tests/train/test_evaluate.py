@@ -24,7 +24,8 @@ def test_it_is_the_definition(model, tmp_path, monkeypatch, greedy):
     target = FrozenTarget.of(model)
     found = laws(model, texts, tmp_path / "laws.npz")
     ids = np.sort(np.random.default_rng(0).choice(64, D, replace=False))
-    head = initialised(Eagle3(config(), 3, target.embedding.float()), seed=0)
+    output = target.output[torch.from_numpy(ids)]
+    head = initialised(Eagle3(config(), 3, target.embedding.float()), 0, output)
     with Workers(2) as workers:
         judge = Judge(corpus, found, target.output, ids, greedy=greedy)
         told = judge.acceptance(head, workers)

@@ -38,7 +38,7 @@ def test_what_is_trained_is_what_is_run(model, tmp_path, form):
     """Laws of each depth along a text, by torch in float32 and by the model in float64."""
     target = FrozenTarget.of(model)
     own = made(form, target, LAST, len(IDS))
-    initialised(own.head, 3)
+    initialised(own.head, 3, target.output[torch.from_numpy(IDS)])
     own.write(tmp_path / "head", IDS)
     given = tiny.texts(1)
     rows = corpus(model, tmp_path, given).rows([0], DEPTHS)
@@ -63,11 +63,11 @@ def test_what_is_trained_is_what_is_run(model, tmp_path, form):
 def test_the_loss_falls(model, tmp_path, form):
     target = FrozenTarget.of(model)
     own = made(form, target, LAST, len(IDS))
+    output = target.output[torch.from_numpy(IDS)].float()
     with Workers(1) as workers:
         training = Training(
-            initialised(own.head, 0), corpus(model, tmp_path, tiny.texts(8)),
-            target.output[torch.from_numpy(IDS)].float(), seed=0, workers=workers, pairs=100,
-            weights=own.weights,
+            initialised(own.head, 0, output), corpus(model, tmp_path, tiny.texts(8)), output,
+            seed=0, workers=workers, pairs=100, weights=own.weights, early=own.early,
         )  # fmt: skip
         losses = [training.update(0.0) for _ in range(60)]
     assert np.mean(losses[-10:]) < 0.9 * np.mean(losses[:10])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from forerun.train import loop
 from forerun.train.eagle3 import Eagle3
-from forerun.train.loop import Training, initialised
+from forerun.train.loop import FEWER, Training, initialised
+from forerun.train.loss import EARLY, WEIGHTS, unrolled_loss
 from forerun.train.target import FrozenTarget, draft_ids
 from forerun.train.workers import Workers
 from train import tiny
@@ -22,10 +24,32 @@ def made(model, tmp_path):
     output = target.output[torch.from_numpy(ids)].float()
 
     def make(workers, seed=0):
-        head = initialised(Eagle3(config(), 3, target.embedding.float()), seed)
+        head = initialised(Eagle3(config(), 3, target.embedding.float()), seed, output)
         return Training(head, corpus, output, seed=seed, workers=workers, pairs=60)
 
     return make
+
+
+def test_its_output_matrix_begins_as_the_targets(made):
+    with Workers(1) as workers:
+        training = made(workers)
+        assert torch.equal(training.head.lm_head.weight.detach(), training._output)
+
+
+def test_it_begins_with_fewer_steps(made, monkeypatch):
+    """Of the schedule the first FEWER unroll the steps of EARLY, the others those of WEIGHTS."""
+    seen = []
+
+    def watched(states, *rest, weights, **more):
+        seen.append((len(states), tuple(weights)))
+        return unrolled_loss(states, *rest, weights=weights, **more)
+
+    monkeypatch.setattr(loop, "unrolled_loss", watched)
+    with Workers(1) as workers:
+        training = made(workers)
+        for fraction in (0.0, FEWER - 0.01, FEWER, 0.99):
+            training.update(fraction)
+    assert seen == [(2, EARLY), (2, EARLY), (3, WEIGHTS), (3, WEIGHTS)]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -113,7 +113,7 @@ def train(
     """Train a head that drafts for a model, on this machine's CPU.
 
     The model answers prompts; a small network learns to guess it from its own hidden states
-    (EAGLE-3). Half of the time goes to texts, the rest to training. Stopped or killed at any
+    (EAGLE-3). A third of the time goes to texts, the rest to training. Stopped or killed at any
     moment, the same command goes on where it was.
 
     Examples:

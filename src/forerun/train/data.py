@@ -23,7 +23,7 @@ from forerun.train.features import StateFile, Taps, rows_of
 from forerun.train.folder import Folder
 from forerun.train.texts import Text, TextFile
 
-DATA = 0.5  # of the time: until texts and states are there
+DATA = 0.35  # of the time: until texts and states are there
 JUDGING = 0.06  # of the time: most for the texts that judge, of each temperature
 HELD_OUT = {"greedy": 0.0, "sampled": 1.0}  # temperatures of the texts that judge
 MOST_HELD_OUT = 80  # chats of each

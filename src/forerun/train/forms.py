@@ -29,11 +29,14 @@ _WIDTH = 2  # of an MLP's hidden layer, in states
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A head to train, and how it is written; `weights` of its unrolled steps in the loss."""
+    """A head to train, and how it is written; `weights` of its unrolled steps in the loss, and
+    those that its training begins with: fewer, where later steps have no parameters of their own.
+    """
 
     head: Any
     config: HeadConfig | MLPConfig
     weights: tuple[float, ...]
+    early: tuple[float, ...]
 
     def write(self, folder: Path, ids: Ids) -> None:
         found = tensors(self.head) | offsets(ids, self.config.vocabulary)
@@ -58,7 +61,7 @@ def made(form: str, target: FrozenTarget, taps: Taps, draft_vocabulary: int) -> 
     if form == "eagle3":
         config = _eagle3(target, taps, draft_vocabulary)
         head = eagle3.Eagle3(config, len(taps.chosen), target.embedding)
-        return Form(head=head, config=config, weights=loss.WEIGHTS)
+        return Form(head=head, config=config, weights=loss.WEIGHTS, early=loss.EARLY)
     hidden = target.numbers.hidden
     simple = MLPConfig(
         form=form,
@@ -71,7 +74,8 @@ def made(form: str, target: FrozenTarget, taps: Taps, draft_vocabulary: int) -> 
         target=target.name,
         fingerprint=target.fingerprint,
     )
-    return Form(head=mlp.MLPHeads(simple, target.embedding), config=simple, weights=mlp.WEIGHTS)
+    heads = mlp.MLPHeads(simple, target.embedding)
+    return Form(head=heads, config=simple, weights=mlp.WEIGHTS, early=mlp.WEIGHTS)
 
 
 def _eagle3(target: FrozenTarget, taps: Taps, draft_vocabulary: int) -> HeadConfig:

@@ -5,7 +5,8 @@
     training.save(path);  training.load(path)
 
 Many small updates at a high rate, which falls linearly to nothing, brought most (docs/LOG.md). In
-the last part of the schedule the distance to the target's law is trained in place of KL.
+the first part of the schedule fewer steps are unrolled, so that more tokens are seen; in the last
+one the distance to the target's law is trained in place of KL.
 
 Each of the workers takes texts of its own through the head and back; they meet once an update.
 
@@ -26,16 +27,20 @@ from typing import Any
 import torch
 
 from forerun.train.batches import Corpus
-from forerun.train.loss import WEIGHTS, unrolled_loss
+from forerun.train.loss import EARLY, WEIGHTS, unrolled_loss
 from forerun.train.workers import Workers
 
 RATE, WARM_UP = 3e-3, 50  # of Adam; updates over which it rises
 PAIRS = 600  # of an update, at least
+FEWER = 0.6  # of the schedule, at its beginning, that unrolls only the steps of EARLY
 DISTANCE = 0.08  # of the schedule, at its end, that trains the distance
 
 
 class Training:
-    """`output` [D, h] is the target's matrix, of the ids that can be drafted."""
+    """`output` [D, h] is the target's matrix, of the ids that can be drafted.
+
+    `weights` of the steps in the loss, `early` those of the first part of the schedule.
+    """
 
     def __init__(
         self,
@@ -46,11 +51,13 @@ class Training:
         seed: int,
         workers: Workers,
         weights: Sequence[float] = WEIGHTS,
+        early: Sequence[float] = EARLY,
         pairs: int = PAIRS,
         rate: float = RATE,
     ) -> None:
         self.head, self._corpus, self._output = head, corpus, output
-        self._seed, self._weights, self._pairs, self._rate = seed, weights, pairs, rate
+        self._weights, self._early = weights, early
+        self._seed, self._pairs, self._rate = seed, pairs, rate
         self._workers = workers
         self._parameters = list(head.parameters())
         self._adam = torch.optim.Adam(self._parameters, lr=rate, betas=(0.9, 0.95), fused=True)
@@ -66,8 +73,9 @@ class Training:
             self.epoch, self._done = self.epoch + 1, 0
             self._deal()
             shares = next(self._ahead)
+        weights = self._early if fraction < FEWER else self._weights
         distance = fraction >= 1 - DISTANCE
-        found = self._workers.map(partial(self._gradients, distance), shares)
+        found = self._workers.map(partial(self._gradients, weights, distance), shares)
         tokens = sum(count for count, _, _ in found)
         for i, parameter in enumerate(self._parameters):
             parameter.grad = torch.stack([n / tokens * of[i] for n, _, of in found]).sum(dim=0)
@@ -80,18 +88,18 @@ class Training:
         return sum(count / tokens * loss for count, loss, _ in found)
 
     def _gradients(
-        self, distance: bool, group: Sequence[int]
+        self, weights: Sequence[float], distance: bool, group: Sequence[int]
     ) -> tuple[int, float, tuple[torch.Tensor, ...]]:
         """Of one thread's texts: trained tokens, loss, and what it gives for each parameter."""
-        rows = self._corpus.rows(group, len(self._weights))
+        rows = self._corpus.rows(group, len(weights))
         narrow = self._output.dtype != torch.float32
         with torch.autocast("cpu", self._output.dtype) if narrow else nullcontext():
             loss = unrolled_loss(
-                list(self.head.unrolled(rows, len(self._weights))),
+                list(self.head.unrolled(rows, len(weights))),
                 self.head.lm_head.weight,
                 rows,
                 self._output,
-                weights=self._weights,
+                weights=weights,
                 distance=distance,
             )
         return len(rows.trained), float(loss.detach()), torch.autograd.grad(loss, self._parameters)
@@ -135,13 +143,15 @@ class Training:
         return state
 
 
-def initialised(head: Any, seed: int) -> Any:
-    """Random matrices that keep a vector's length; norms of one."""
+def initialised(head: Any, seed: int, output: torch.Tensor) -> Any:
+    """Random matrices that keep a vector's length; norms of one; as its own output matrix the
+    target's `output` [D, h], of the ids that can be drafted."""
     dice = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in head.parameters():
             if parameter.ndim == 2:
                 parameter.normal_(0, parameter.shape[1] ** -0.5, generator=dice)
+        head.lm_head.weight.copy_(output)
     return head
 
 

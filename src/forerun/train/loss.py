@@ -27,6 +27,7 @@ import torch
 from forerun.train.batches import Rows
 
 WEIGHTS = (1.0, 0.8, 0.6)  # of the steps
+EARLY = WEIGHTS[:2]  # while steps are few
 _CHUNK = 64  # laws at a time
 
 

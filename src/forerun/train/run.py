@@ -158,7 +158,8 @@ class Run:
         ids = self._ids(texts)
         target, kind = self._target, quicker_type()
         form = made(self._wanted.form, target, self._taps, len(ids))
-        head = initialised(form.head, self._wanted.seed)
+        output = target.output[torch.from_numpy(ids)]
+        head = initialised(form.head, self._wanted.seed, output)
         judges = {
             name: Judge(held, law, target.output, ids, greedy=HELD_OUT[name] == 0)
             for name, (held, law) in judged.items()
@@ -167,10 +168,11 @@ class Run:
             training = Training(
                 head,
                 corpus,
-                target.output[torch.from_numpy(ids)].to(kind),
+                output.to(kind),
                 seed=self._wanted.seed,
                 workers=workers,
                 weights=form.weights,
+                early=form.early,
             )
             if not self._updates(training, judges, workers):
                 return None
