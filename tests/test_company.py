@@ -73,7 +73,8 @@ def drafting(given, plans):
             new = 0
             for plan in mine:
                 if depth < len(levels(plan)):
-                    above = 1 if plan.shape is None else sum(levels(plan)[:depth])
+                    chain = plan.shape is None and plan.outlook.trees is None
+                    above = 1 if chain else sum(levels(plan)[:depth])
                     new += max(plan.outlook.unread, 1) if depth == 0 else above
             spent += seconds(table, new)
     return spent

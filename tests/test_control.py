@@ -9,8 +9,9 @@ import pytest
 
 from forerun.company import plan_batch
 from forerun.control import MARGIN, AdaptiveControl, FixedControl, Seat
-from forerun.drafters.base import DrafterTraits, Outlook, parts
+from forerun.drafters.base import DrafterTraits, Outlook, Trees, parts
 from forerun.numerics.token_tree import ROOT, Drawn, TokenTree
+from forerun.numerics.tree_shape import USUAL, best
 from forerun.pace import Costs, Pace
 
 FLAT = tuple(1 + 0.05 * i for i in range(16))
@@ -54,9 +55,13 @@ def planned(control, drafter, length, room):
 
 
 def drafted(plan):
-    """What a plan drafts, whatever the tokens."""
-    none = (0,) * plan.num_draft
-    return TokenTree.chain(none) if plan.shape is None else TokenTree(none, plan.shape)
+    """What a plan drafts, whatever the tokens; of a tree whose shape is left open, the usual."""
+    shape = plan.shape
+    if shape is None and (trees := plan.outlook.trees) is not None:
+        shape = (trees.shape or best(USUAL, plan.num_draft))[: plan.num_draft]
+    if shape is None:
+        return TokenTree.chain((0,) * plan.num_draft)
+    return TokenTree((0,) * len(shape), shape)
 
 
 def first_path(tree):
@@ -299,13 +304,35 @@ def test_a_fixed_number_is_fixed():
     assert planned(control, Scripted(), 9, 9).expected is None
 
 
-def test_of_several_a_fixed_number_asks_the_first_that_has_something():
+def test_of_several_a_fixed_number_asks_the_one_that_promises_most():
     free, model = Scripted("free", chances=[]), Scripted("model")
-    assert planned(FixedControl(4), Several(free, model), 9, 9).drafter == "model"
+    both = Several(free, model)
+    assert planned(FixedControl(4), both, 9, 9).drafter == "model"
+    free.chances = [0.9, 0.9, 0.9, 0.9]
+    assert planned(FixedControl(4), both, 9, 9).drafter == "free"
     free.chances = [0.01]
-    assert planned(FixedControl(4), Several(free, model), 9, 9).drafter == "free"
-    nobody = Several(Scripted("free", chances=[]), Scripted("model", most=0))
-    assert planned(FixedControl(4), nobody, 9, 9).drafter is None
+    assert planned(FixedControl(4), both, 9, 9).drafter == "model"
+    model.most = 0
+    assert planned(FixedControl(4), both, 9, 9).drafter == "free"
+    free.chances = []
+    assert planned(FixedControl(4), both, 9, 9).drafter is None
+    same = Several(Scripted("a", chances=[0.5]), Scripted("b", chances=[0.5]))
+    assert planned(FixedControl(4), same, 9, 9).drafter == "a"
+
+
+@pytest.mark.parametrize("trees", [None, Trees(depth=4)])
+def test_of_several_a_fixed_number_learns_what_their_drafts_come_to(trees):
+    """A model of whose drafts nothing is accepted loses to a guess of one in two."""
+    for accepted, name in ((0, "free"), (3, "model")):
+        control = FixedControl(4)
+        free, model = Scripted("free", chances=[]), Scripted("model", trees=trees)
+        both = Several(free, model)
+        for _ in range(12):
+            plan = planned(control, both, 9, 9)
+            assert (plan.drafter, plan.num_draft) == ("model", 4)
+            told(control, plan, accepted)
+        free.chances = [0.5, 0.5]
+        assert planned(control, both, 9, 9).drafter == name
 
 
 # ------------------------------------------------------------------ what other requests showed

@@ -116,23 +116,44 @@ class Offer:
 
 
 class FixedControl:
-    """The same γ in every round; of several drafters the first that has something."""
+    """The same γ in every round; of several drafters the one of which most tokens should be
+    accepted, by the request's own past, and on a tie the first."""
 
     def __init__(self, num_draft: int) -> None:
         self.num_draft = num_draft
+        self._accepts: dict[str, Acceptance] = {}
 
     def plan(self, seat: Seat) -> Plan:
         most = min(self.num_draft, seat.room)
         if most < 1:
             return PLAIN
-        for name, part in seat.drafters.items():
-            found = outlook(part, seat.slot, seat.length, most)
-            if len(seat.drafters) == 1 or found.most > 0:
-                return Plan(drafter=name, num_draft=most, outlook=found)
-        return PLAIN
+        found = {
+            name: outlook(part, seat.slot, seat.length, most)
+            for name, part in seat.drafters.items()
+        }
+        if len(found) > 1:
+            found = {name: said for name, said in found.items() if said.most > 0}
+        if not found:
+            return PLAIN
+        chosen = next(iter(found))
+        if len(found) > 1:
+            chosen = max(found, key=lambda name: self._expected(name, found[name], most))
+        return Plan(drafter=chosen, num_draft=most, outlook=found[chosen])
+
+    def _expected(self, name: str, said: Outlook, most: int) -> float:
+        """Accepted tokens."""
+        accepts = self._acceptance(name)
+        if said.trees is None:
+            return sum(accepts.survival(said, most))
+        return sum(likely(accepts.ranks(), said.trees, most, said.trees.depth)[1])
 
     def learn(self, plan: Plan, tree: TokenTree, path: Sequence[int]) -> None:
-        """It never changes."""
+        """What came of a plan: of `tree`, which was drafted, `path` was accepted."""
+        if plan.drafter is not None:
+            self._acceptance(plan.drafter).learn(plan.outlook, tree, path)
+
+    def _acceptance(self, name: str) -> Acceptance:
+        return self._accepts.setdefault(name, Acceptance())
 
 
 class AdaptiveControl:

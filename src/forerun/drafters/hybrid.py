@@ -4,8 +4,8 @@
     drafter.propose([DraftRequest(slot=0, drafter="model", ...)])     # asks the model alone
 
 All of them follow the text; the one that is asked drafts. Who that is, is said in the request by
-`control`, from the past alone (with a fixed γ: the first in order that has something). One that
-runs a model costs nothing while it is not asked: it catches up when it is.
+`control`, from the past alone; where it says nothing, the first in order that has something. One
+that runs a model costs nothing while it is not asked: it catches up when it is.
 
 Proposals carry how they were drawn, so that a verifier must be fit for each of the parts.
 """
