@@ -41,8 +41,8 @@ def cache_folder() -> Path | None:
 class Session:
     """An engine for `settings`, and where its answers go.
 
-    `engine` are further keywords of the engine. Raises what is wrong with the settings, the files
-    they name, and the models.
+    `share_weights` is `load_model`'s; `engine` are further keywords of the engine. Raises what is
+    wrong with the settings, the files they name, and the models.
     """
 
     def __init__(
@@ -51,9 +51,12 @@ class Session:
         screen: Screen,
         trace: TraceFile,
         predicted: str | None,
+        *,
+        share_weights: bool = False,
         **engine: Any,
     ) -> None:
         self.settings, self.screen = settings, screen
+        self._loading = {**settings.loading(), "share_weights": share_weights}
         self._trace = trace
         self._answers = 0
         self.target = self._load(settings.model)
@@ -121,9 +124,7 @@ class Session:
 
     def _load(self, name: str) -> Model:
         with self.screen.working(f"loading {name}") as fetched:
-            model = load_model(
-                name, cache=cache_folder(), progress=fetched, **self.settings.loading()
-            )
+            model = load_model(name, cache=cache_folder(), progress=fetched, **self._loading)
         context = "any number of" if model.context is None else model.context
         log.info("%s: %d token ids, context of %s tokens", model.name, model.vocab_size, context)
         return model

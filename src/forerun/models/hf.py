@@ -137,14 +137,16 @@ class HFModel(Featured):
         generation_defaults: Mapping[str, Any] | None = None,
         threads: int | None = None,
         cache_dir: Path | None = None,
+        share_weights: bool = False,
     ) -> Self:
-        """From a folder, a hub id, or a GGUF file.
+        """From a folder, a hub id, or a GGUF file. Weights are always this process's own.
 
         `dtype` is float32, bfloat16 or float64. `threads` sets torch's number of threads, for the
         whole process: at most 256, or one for each processor. A GGUF file is converted once, into
         `cache_dir` (the user's cache), and quick to load from then on. ModelFileError for a corrupt
         file or folder, FetchError where a hub id cannot be fetched.
         """
+        del share_weights
         checked_threads(threads)
         if threads is not None:
             torch.set_num_threads(threads)

@@ -47,13 +47,16 @@ def load_model(
     cache: Path | None = None,
     progress: store.Progress | None = None,
     backend: str = AUTO,
+    share_weights: bool = False,
 ) -> Model:
     """A model with its tokenizer, ready to run.
 
     `threads` (None: the backend's choice), `context` (tokens; None: all the model can), and
     `max_memory` (bytes of cache) go to the backend: "native", "hf", or "auto". `cache` is the
     folder forerun keeps its files in (None: the user's cache), and `progress(done, total)` follows
-    a fetch, in bytes.
+    a fetch, in bytes. `share_weights`: where the backend can, map the weights as it computes with
+    them from a file in that folder, which the processes of a machine have in common; passes take a
+    few percent longer for it.
 
     OptionError for options that the backend does not have; MissingExtraError where its libraries
     are missing; UnknownNameError for a name that is none of the four; ModelFileError for a file or
@@ -82,6 +85,7 @@ def load_model(
         context=context,
         max_memory=max_memory,
         cache_dir=cache,
+        share_weights=share_weights,
     )
 
 

@@ -140,21 +140,32 @@ class Arena:
     """Memory for many matrices: in large pieces, since huge pages are what keeps reading quick."""
 
     PIECE = 64 << 20
+    ready = False  # whether what would be packed into it is there already
 
     def __init__(self) -> None:
-        self._pieces: list[Memory] = []
-        self._left = 0
+        self._kept: list[Memory] = []
+        self._next = self._left = 0
 
     def take(self, size: int) -> int:
         """The address of `size` bytes, aligned; they live as long as the arena."""
         size = -(-size // 64) * 64
         if size > self._left:
-            self._pieces.append(Memory(max(size, self.PIECE)))
-            self._left = self._pieces[-1].size
-        piece = self._pieces[-1]
-        address = (piece.address or 0) + piece.size - self._left
+            self._left = max(size, self.PIECE)
+            self._next = self._more(self._left)
+        address = self._next
+        self._next += size
         self._left -= size
         return address
+
+    def seal(self) -> Arena:
+        """What was to be taken at first is; the arena for what comes later."""
+        return self
+
+    def _more(self, size: int) -> int:
+        """The address of another piece."""
+        memory = Memory(size)
+        self._kept.append(memory)
+        return memory.address or 0
 
 
 class Pool:
@@ -196,8 +207,9 @@ class Matrix:
         self.kind, self.rows, self.width = kind, rows, width
         self._arena = arena
         address = arena.take(self.size)
-        blocks = np.ascontiguousarray(blocks)
-        lib.fr_pack(pool.address, number, rows, width, blocks.ctypes.data, address)
+        if not arena.ready:
+            blocks = np.ascontiguousarray(blocks)
+            lib.fr_pack(pool.address, number, rows, width, blocks.ctypes.data, address)
         self._bias: Any = None
         self.c = CMatrix(number, rows, width, -(-rows // LANES), tile_bytes, scale_bytes, address)
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import platformdirs
 
 from forerun import clib
 from forerun.errors import CacheError, ModelFileError, OptionError
@@ -44,6 +46,7 @@ from forerun.models.native.graph import Hyperparameters
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
 from forerun.models.native.rows import Rows, Runner, lay_out
+from forerun.models.native.shared import sharing
 from forerun.models.slots import Slots
 from forerun.numerics.choice import Choice
 
@@ -65,6 +68,8 @@ class NativeModel(Featured):
     generation_defaults   recommended sampling; default: none
     threads     None: the physical cores this process may use
     kernels     an instruction path ("avx512", …), "numpy", or None: the best there is
+    share       a folder for the packed weights, which processes of this machine then map in common;
+                None: weights of its own. Where it cannot be used a RuntimeWarning says why
 
     ModelFileError or CapabilityError where the file cannot be run, naming tensor and type;
     OptionError where `max_memory` has no room for one page, saying how much would have.
@@ -82,6 +87,7 @@ class NativeModel(Featured):
         generation_defaults: Mapping[str, Any] | None = None,
         threads: int | None = None,
         kernels: str | None = None,
+        share: Path | None = None,
     ) -> None:
         self.file = Path(path)
         check_limits(context, max_memory)
@@ -99,7 +105,7 @@ class NativeModel(Featured):
         self.generation_defaults = dict(generation_defaults or {})
         self._table: tuple[Any, str] = file, "token_embd.weight"
         self._last_norm: tuple[Any, str] = file, "output_norm.weight"
-        self._run(file, h, kernels, context, max_memory)
+        self._run(file, h, kernels, context, max_memory, share)
 
     def _run(
         self,
@@ -108,6 +114,7 @@ class NativeModel(Featured):
         kernels: str | None,
         context: int | None = None,
         max_memory: int | None = None,
+        share: Path | None = None,
         **how: Any,
     ) -> None:
         """Begin to serve: a runner of `file`, which `how` says more of, and no slots."""
@@ -120,7 +127,8 @@ class NativeModel(Featured):
             self._runner = Reference(file, h, **how)
             self.path = "numpy"
         else:
-            self._runner = fast = plan.Plan(file, h, threads=self.threads, path=kernels, **how)
+            make = partial(plan.Plan, file, h, threads=self.threads, path=kernels, **how)
+            self._runner = fast = make() if share is None else sharing(make, self.file, share)
             self.path = fast.path
         self.context: int | None = h.context if context is None else min(context, h.context)
         self.abilities = Abilities(features=True, skips=True)
@@ -142,17 +150,20 @@ class NativeModel(Featured):
         dtype: str = "float32",
         device: str = "cpu",
         cache_dir: Path | None = None,
+        share_weights: bool = False,
         **options: Any,
     ) -> Self:
-        """For `load_model`, which asks for no other device, and keeps nothing in a cache folder."""
-        del device, cache_dir
+        """For `load_model`, which asks for no other device. In the cache folder is nothing but what
+        is shared."""
+        del device
         if dtype != "float32":
             raise OptionError(
                 f"the native backend computes as the file says; dtype {dtype} is for backend 'hf'"
             )
         if not Path(source).is_file():
             raise ModelFileError(f"{source}: the native backend runs GGUF files; this is none")
-        return cls(source, **options)
+        home = cache_dir or platformdirs.user_cache_path("forerun")
+        return cls(source, share=home / "packed" if share_weights else None, **options)
 
     def _ending(
         self, eos: int | Iterable[int] | None, metadata: Mapping[str, Any]
@@ -164,11 +175,15 @@ class NativeModel(Featured):
 
     @property
     def cost_key(self) -> str:
-        """What the time of a pass depends on: file, kernels, threads."""
+        """What the time of a pass depends on: file, kernels, threads, whose the weights are."""
         found = self.file.stat()
-        return (
-            f"{self.file.resolve()}:{found.st_size}:{found.st_mtime_ns}:{self.path}:{self.threads}"
-        )
+        file = f"{self.file.resolve()}:{found.st_size}:{found.st_mtime_ns}"
+        return f"{file}:{self.path}:{self.threads}{':shared' * self.shares_weights}"
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether the packed matrices are in a file that other processes map too."""
+        return isinstance(self._runner, plan.Plan) and self._runner.shared
 
     @property
     def weight_bytes(self) -> int | None:

@@ -54,7 +54,8 @@ def why_not(h: Hyperparameters) -> str | None:
 class Plan:
     """A `rows.Runner` by the C library. Threads and path change nothing but the time it takes.
 
-    `graph` is the architecture's unless given; `packed` are matrices that there are already.
+    `graph` is the architecture's unless given; `packed` are matrices that there are already, and
+    `arena` is where the others go.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Plan:
         max_rows: int = MAX_ROWS,
         graph: Graph | None = None,
         packed: Mapping[str, c.Matrix] | None = None,
+        arena: c.Arena | None = None,
     ) -> None:
         if why := why_not(h):
             raise CapabilityError(f"{file.path}: {why}")
@@ -79,7 +81,7 @@ class Plan:
         self._file = file
         self._kept: list[Any] = []  # arrays that the plan points to
         self._matrices = dict(packed or {})
-        self._arena = c.Arena()
+        self._arena = c.Arena() if arena is None else arena
         self._turns: dict[Rotation, _Turns] = {}
         self._graph = ARCHITECTURES[h.architecture](h) if graph is None else graph
         self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
@@ -88,6 +90,9 @@ class Plan:
         self._shallow: dict[frozenset[int], _Program] = {}  # by the layers that are left out
         self._whole: _Program
         self.tap(())
+        later = self._arena.seal()
+        self.shared = later is not self._arena
+        self._arena = later
 
     def tap(self, layers: Sequence[int]) -> None:
         self._whole = self._program(tapped(self._graph, layers))
