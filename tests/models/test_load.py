@@ -59,6 +59,7 @@ def test_a_folder_without_tokenizer_files_knows_only_ids(
         "name": None,
         "device": "cpu",
         "cache_dir": None,
+        "share_weights": False,
         "generation_defaults": None,
     }
 
