@@ -119,6 +119,22 @@ def test_requests_share_the_passes_of_a_draft_model():
     assert other.of("suffix") == 0
 
 
+def test_the_first_pass_of_a_round_may_take_longer():
+    """Once, however many share it; and times correct it with the rest."""
+    costs = Costs(
+        target=TARGET, draft={"model": (0.1, 0.12), "other": (0.1,)}, first={"model": 0.4}
+    )
+    found = Pace(costs)
+    assert bill(found, "model", 1).seconds == pytest.approx(0.5)
+    assert bill(found, "model", 3).seconds == pytest.approx(0.7)
+    assert bill(found, "model", 2, 2).seconds == pytest.approx(0.12 + 0.4 + 0.12)
+    assert bill(found, "other", 2).seconds == pytest.approx(0.2)
+    assert list(found.shared("model", reads(None, 2), 1, 1)) == pytest.approx([0.5, 0.1])
+    assert list(found.shared("model", reads(None, 2), 1, 2)) == pytest.approx([0.26, 0.06])
+    learn(found, 1.2, count=2, drafter="model", draft=1.0)
+    assert bill(found, "model", 3).seconds == pytest.approx(1.4)
+
+
 def test_reading_a_prompt_is_spread_and_teaches_nothing():
     found = pace(model=(0.1, 0.2))
     spread = 0.1 + (0.2 + 99 * 0.1 - 0.1) / FORGET
@@ -149,6 +165,7 @@ def test_costs_of_models():
     found = Costs.measured(model(), both)
     assert found.fixed
     assert found.draft == {"model": (1e-4,)}
+    assert found.first == {"model": 0.0}
     assert found.target[:2] == pytest.approx((1e-3, 1.02e-3))
     assert found.widest == 16
     assert Costs.measured(model(), None).draft == {}

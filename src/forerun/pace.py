@@ -4,7 +4,8 @@
 
 τ_p   the target's pass: the table of `models/cost.py`, times observed ÷ expected at that width
 τ_q   drafting, by each drafter: passes of the draft model by its own table, one for each depth of
-      a chain or a tree, times one ratio; a lookup costs what it took per token
+      a chain or a tree, the first of which finds its weights out of the caches, times one ratio; a
+      lookup costs what it took per token
 τ_v   judging a row: what it took
 
 The table was measured behind a short text in one slot, on a machine with other load. So the last
@@ -28,7 +29,7 @@ from forerun.drafters.base import Drafter, models, parts
 from forerun.drafters.lookup import number as as_number
 from forerun.errors import OptionError
 from forerun.models.base import Model
-from forerun.models.cost import CACHED, WIDEST, stated, target_seconds
+from forerun.models.cost import CACHED, WIDEST, awakening, stated, target_seconds
 from forerun.numerics.tree_shape import Shape, depths_of
 from forerun.survival import Acceptance
 from forerun.trace import Times
@@ -41,7 +42,8 @@ USUAL_FADE = 0.99  # of what became of drafts in other requests, for each new on
 @dataclass(frozen=True, kw_only=True)
 class Costs:
     """Seconds of passes over 1, 2, … rows: the target's, and those of drafters that run a model, by
-    name (of a drafter that has several ways, by `Outlook.passes`).
+    name (of a drafter that has several ways, by `Outlook.passes`). `first` is what the first pass
+    that such a drafter makes in a round takes beyond its table.
 
     `fixed` costs are believed as they are, and drafting that `draft` does not name is free; others
     are corrected by the times of a request's rounds.
@@ -49,18 +51,19 @@ class Costs:
 
     target: tuple[float, ...]
     draft: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    first: Mapping[str, float] = field(default_factory=dict)
     fixed: bool = False
 
     @classmethod
     def measured(cls, target: Model, drafter: Drafter | None, cache: Path | None = None) -> Costs:
         """Of these models, as far as they do not state their own. See `models/cost.py`."""
+        drafts = {
+            name: model for part in parts(drafter).values() for name, model in models(part).items()
+        }
         return cls(
             target=target_seconds(target, cache=cache) or (1.0,),  # no room: nothing is drafted
-            draft={
-                name: target_seconds(model, cache=cache)
-                for part in parts(drafter).values()
-                for name, model in models(part).items()
-            },
+            draft={name: target_seconds(model, cache=cache) for name, model in drafts.items()},
+            first={name: awakening(model, target) for name, model in drafts.items()},
             fixed=stated(target) is not None,
         )
 
@@ -148,6 +151,7 @@ class Pace:
             yield from repeat(ratio, len(reads))
             return
         rows, reading = first_pass(costs, unread)
+        reading += self.costs.first.get(drafter, 0.0) / sharers
         before = dict[int, int]()  # rows by pass
         for more in reads:
             seconds = 0.0
@@ -256,6 +260,7 @@ class Bill:
             for at, rows in more:
                 if at == len(passes):
                     passes.append(0)
+                    cost += self._pace.costs.first.get(drafter, 0.0) if at == 0 else 0.0
                 if at == 0:
                     rows, reading = first_pass(costs, unread)
                     cost += reading

@@ -15,6 +15,7 @@ from forerun.models.cost import (
     REPEATS,
     ROWS,
     WIDEST,
+    awakening,
     backend,
     identity,
     interpolated,
@@ -51,6 +52,42 @@ class Clocked(TabularModel):
 
 def kept(model, folder, **options):
     return target_seconds(model, cache=folder, clock=model.clock, **options)
+
+
+class Cached(Clocked):
+    """Shares a processor's caches with others: behind a pass of another one it takes longer."""
+
+    def __init__(self, caches, awakening, **options):
+        super().__init__(lambda rows: 1.0, **options)
+        self.caches, self.awakening = caches, awakening
+
+    def extend(self, steps):
+        if self.caches["holds"] is not self:
+            self.caches["now"] += self.awakening
+        self.caches |= {"holds": self, "now": self.caches["now"] + 1.0}
+        return super().extend(steps)
+
+
+class Full(Cached):
+    def open(self):
+        raise CacheError("no room for a slot")
+
+
+@pytest.mark.parametrize(("first", "found"), [(0.5, 0.5), (0.0, 0.0), (-0.5, 0.0)])
+def test_what_a_first_pass_takes_more(first, found):
+    caches = {"holds": None, "now": 0.0}
+    draft, target = Cached(caches, first), Cached(caches, 7.0)
+    assert awakening(draft, target, lambda: caches["now"]) == found
+    assert (draft.open(), target.open()) == (0, 0)  # slots were closed
+
+
+def test_a_first_pass_that_cannot_be_measured_takes_no_more():
+    caches = {"holds": None, "now": 0.0}
+    full = Full(caches, 0.5)
+    assert awakening(full, Cached(caches, 0.0), lambda: caches["now"]) == 0.0
+    stated = TabularModel(lambda prefix: (0.5, 0.5), 2)
+    assert awakening(stated, Cached(caches, 0.0), lambda: caches["now"]) == 0.0
+    assert awakening(Cached(caches, 0.5), stated, lambda: caches["now"]) == 0.0
 
 
 def test_seconds_by_width():

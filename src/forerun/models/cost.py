@@ -1,6 +1,7 @@
 """What a target pass costs: seconds of a pass over n = 1, 2, …, 64 new rows, head included.
 
     target_seconds(model) -> (t_1, …, t_64)        t_n ≤ t_{n+1}
+    awakening(draft, target)                       what the draft's first pass of a round takes more
 
 Measured are some widths (ROWS), in another order each time, until WITHIN seconds are over (but at
 least REPEATS times), and the median of each is taken. A wider pass is taken to cost no less: where
@@ -19,6 +20,9 @@ A model may say what it is, in `cost_key`: a text that names its file, kernels a
 result is kept in <cache>/costs, for this version of forerun, this processor and these rows; a file
 there that cannot be read or written is no error, it is measured again. A model whose passes say
 nothing (a table) states nominal costs in `pass_seconds` instead, and those are believed.
+
+A small model that is measured by itself finds its weights in the processor's caches. In a round it
+does not: the target's pass came before, and went over all of its own. The first draft token pays.
 
 What this module does not know: what is drafted, and how the cost grows with what is cached.
 """
@@ -80,6 +84,39 @@ def target_seconds(
     if key is not None and len(found) >= WIDEST:
         _write(_file(key, cache), key, found)
     return found
+
+
+def awakening(draft: Model, target: Model, clock: Callable[[], float] = perf_counter) -> float:
+    """Seconds that a pass of `draft` over one row takes longer right behind one of `target` than
+    behind one of its own: a median. 0 where a model states its costs, or has no room."""
+    if stated(draft) is not None or stated(target) is not None:
+        return 0.0
+    with contextlib.ExitStack() as opened:
+        try:
+            ways = [_one_row(model, opened) for model in (target, draft)]
+        except CacheError:
+            return 0.0
+        longer, began = list[float](), clock()
+        while len(longer) < REPEATS or (
+            len(longer) < MOST_REPEATS and clock() - began < WITHIN / 4
+        ):
+            _, asleep, awake = ways[0](clock), ways[1](clock), ways[1](clock)
+            longer.append(asleep - awake)
+    return max(statistics.median(longer[1:]), 0.0)  # the first warms up
+
+
+def _one_row(model: Model, opened: contextlib.ExitStack) -> Callable[[Callable[[], float]], float]:
+    """Times a pass over one row, behind one, in a slot that `opened` closes."""
+    slot = model.open()
+    opened.callback(model.close, slot)
+    model.extend([Step(slot=slot, tokens=(0,), rows=0)])
+
+    def once(clock: Callable[[], float]) -> float:
+        took = _pass(model, slot, (0,), clock)
+        model.keep(slot, 1)
+        return took
+
+    return once
 
 
 def measured(model: Model, clock: Callable[[], float] = perf_counter) -> tuple[float, ...]:
