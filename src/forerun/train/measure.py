@@ -27,7 +27,7 @@ PLAIN, SUFFIX, HEAD, BOTH = "plain", "suffix", "head", "suffix+head"
 DRAFTERS = (PLAIN, SUFFIX, HEAD, BOTH)
 FIXED = 4  # γ, for tokens a pass
 TEMPERATURES = {"greedy": 0.0, "T = 1": 1.0}
-_TOKENS = 96  # of an answer
+TOKENS = 96  # of an answer
 _WORTH = 1.02  # times as fast: what a drafter has to gain to be named
 
 
@@ -59,11 +59,13 @@ def measured(
     chats: Sequence[Chat],
     *,
     seconds: float,
+    tokens: int = TOKENS,
     cache: Path | None = None,
     stopping: Callable[[], bool] = lambda: False,
     watch: Callable[[float], None] = lambda fraction: None,
 ) -> list[Row]:
-    """As many of `chats` as `seconds` last for, at least one, each answered in all ways."""
+    """As many of `chats` as `seconds` last for, at least one, each answered in all ways, with so
+    many `tokens` at most."""
     rows = [Row(drafter=d, sampling=s) for s in TEMPERATURES for d in DRAFTERS]
     engines = {name: _engine(model, name, head, cache) for name in DRAFTERS}
     for name, engine in engines.items():
@@ -76,7 +78,7 @@ def measured(
             break
         watch(spent / seconds)
         for row in rows[number % len(rows) :] + rows[: number % len(rows)]:
-            _answer(engines[row.drafter], row, chat, number)
+            _answer(engines[row.drafter], row, chat, tokens)
     return rows
 
 
@@ -109,9 +111,9 @@ def _engine(model: Model, name: str, head: Path, cache: Path | None) -> Any:
     return load(model, drafter=name, head=head if "head" in name else None, cache=cache)
 
 
-def _answer(engine: Any, row: Row, chat: Chat, number: int) -> None:
+def _answer(engine: Any, row: Row, chat: Chat, tokens: int) -> None:
     prompt = _prompt(chat)
-    options = {"temperature": TEMPERATURES[row.sampling], "max_tokens": _TOKENS}
+    options = {"temperature": TEMPERATURES[row.sampling], "max_tokens": tokens}
     began = time.perf_counter()
     done: Completion = engine.generate(prompt, **options)
     row.seconds += time.perf_counter() - began
