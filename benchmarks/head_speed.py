@@ -1,6 +1,7 @@
 """What a trained head brings on prompts it was not trained on, and on MT-Bench's first questions.
 
     python benchmarks/head_speed.py MODEL HEAD [--data FOLDER] [--seconds 120] [--tokens 96]
+        [--also suffix+head-tree]
 
 As `forerun train` measures at its end: each prompt by plain decoding, suffix, head and suffix+head
 in turn. MT-Bench is read from the folder that benchmarks/data.py makes.
@@ -16,7 +17,7 @@ from forerun.bench.workloads import WORKLOADS, load
 from forerun.models.load import load_model
 from forerun.train import prompts
 from forerun.train.chats import of_prompts
-from forerun.train.measure import FIXED, TOKENS, measured, worth
+from forerun.train.measure import DRAFTERS, FIXED, TOKENS, measured, worth
 
 PROMPTS = 80
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder of benchmarks/data.py")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each set of prompts")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="most of an answer")
+    parser.add_argument("--also", action="append", default=[], metavar="DRAFTER")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     sets = {"held-out prompts": list(islice(prompts.held_out(), PROMPTS))}
@@ -44,6 +46,7 @@ def main() -> None:
             list(of_prompts(turns)),
             seconds=options.seconds,
             tokens=options.tokens,
+            drafters=(*DRAFTERS, *options.also),
         )
         print(f"\n{name}: {rows[0].tokens} tokens of plain decoding\n")
         print(f"| | | tokens a pass, γ = {FIXED} | tokens/s | to plain |")

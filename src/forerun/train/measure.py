@@ -60,14 +60,15 @@ def measured(
     *,
     seconds: float,
     tokens: int = TOKENS,
+    drafters: Sequence[str] = DRAFTERS,
     cache: Path | None = None,
     stopping: Callable[[], bool] = lambda: False,
     watch: Callable[[float], None] = lambda fraction: None,
 ) -> list[Row]:
     """As many of `chats` as `seconds` last for, at least one, each answered in all ways, with so
     many `tokens` at most."""
-    rows = [Row(drafter=d, sampling=s) for s in TEMPERATURES for d in DRAFTERS]
-    engines = {name: _engine(model, name, head, cache) for name in DRAFTERS}
+    rows = [Row(drafter=d, sampling=s) for s in TEMPERATURES for d in drafters]
+    engines = {name: _engine(model, name, head, cache) for name in drafters}
     for name, engine in engines.items():
         if name != PLAIN:
             engine.costs()
