@@ -173,6 +173,7 @@ def test_a_closed_pipe(tmp_path):
         (("in", "-o", "out", "--prefix-memory", "x"), "--prefix-memory takes a size"),
         (("in", "-o", "out", "-m", "fake:ids"), "has no tokenizer: a batch needs one"),
         (("in", "-o", "-", "--ray", "local"), "--ray needs -o FILE"),
+        (("in", "-o", "out", "--private-weights"), "--private-weights goes with --ray"),
         (("in", "-o", "out", "--replicas", "0"), "--replicas must be a whole number of at least 1"),
         (("in", "-o", "other"), "something else than records of forerun run: 'hello'"),
     ],

@@ -237,6 +237,7 @@ MISUSE = {
     "--cpus-per-replica 2": "--cpus-per-replica goes with --ray",
     "--gpus-per-replica 0": "--gpus-per-replica goes with --ray",
     "--fronts 1": "--fronts goes with --ray",
+    "--private-weights": "--private-weights goes with --ray",
     "--ray --memory kept": "--memory FILE is one process's to write: it does not go with --ray",
     "--ray --replicas 0": "--replicas must be at least 1, not 0",
     "--ray --replicas some": "'some' is neither a whole number nor auto",
