@@ -12,10 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-SAMPLES, SAMPLE = 64, 1 << 16  # pieces of a file that are read, and bytes of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +30,3 @@ class Identity:
 
     def __str__(self) -> str:
         return f"{self.input}_{self.options}"
-
-
-def sampled(path: Path) -> str:
-    """A digest of a file's size and of pieces all over it: quick, and another for other weights."""
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        for i in range(SAMPLES):
-            file.seek(max(size - SAMPLE, 0) * i // (SAMPLES - 1))
-            digest.update(file.read(SAMPLE))
-    return digest.hexdigest()

@@ -22,6 +22,7 @@ from forerun.cli.serve import loaded, name_of
 from forerun.cli.values import counted, number, parse_size, whole
 from forerun.engine import Engine
 from forerun.errors import OptionError, ReplicaError, RoundError, SourceChangedError
+from forerun.models.files import sampled
 
 if TYPE_CHECKING:
     from forerun.batch import Output, Source, Tally
@@ -280,7 +281,6 @@ def decisive(
     settings: Settings, names: tuple[str, ...], max_tokens: int, seed: int | None
 ) -> dict[str, Any]:
     """What decides the answers, beside the input: an output is gone on with only under the same."""
-    from forerun.batch.identity import sampled
 
     text = settings.predicted_text()
     models = [settings.model, *([settings.draft_model] if settings.draft_model else [])]

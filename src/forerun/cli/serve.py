@@ -23,6 +23,7 @@ from forerun.cli.trace_file import TraceFile
 from forerun.cli.values import number, parse_size, whole, whole_or_auto
 from forerun.engine import Engine
 from forerun.errors import MissingExtraError, OptionError
+from forerun.models.files import sampled
 from forerun.models.machine import usable_memory
 
 KEY = "FORERUN_API_KEY"
@@ -250,7 +251,7 @@ def opened(settings: Settings, **limits: Any) -> Engine:
 def computed(settings: Settings) -> str:
     """A name for the model and for how it is computed: of two replicas of one name any may go on
     with what the other began."""
-    from forerun.batch.identity import Identity, sampled
+    from forerun.batch.identity import Identity
     from forerun.openai.endpoint import VERSION
 
     file = Path(settings.model)

@@ -35,7 +35,7 @@ def blocks(kind, rows, width, seed=0):
 
 
 def packed(kind, raw, width, threads=1):
-    return Matrix(kind, len(raw), width, raw, Pool.of(threads), Arena())
+    return Matrix.packed(kind, len(raw), width, raw, Pool.of(threads), Arena())
 
 
 def same(a, b):
@@ -97,9 +97,9 @@ def test_packed_is_hardly_larger_than_the_file(kind):
 
 def test_what_cannot_be_packed_is_refused():
     with pytest.raises(CapabilityError, match="Q4_K matrix of 16 x 32"):
-        Matrix("Q4_K", 16, 32, np.zeros(288, np.uint8), Pool.of(1), Arena())
+        Matrix.packed("Q4_K", 16, 32, np.zeros(288, np.uint8), Pool.of(1), Arena())
     with pytest.raises(CapabilityError, match="Q8_0 matrix of 2 x 33"):
-        Matrix("Q8_0", 2, 33, np.zeros(68, np.uint8), Pool.of(1), Arena())
+        Matrix.packed("Q8_0", 2, 33, np.zeros(68, np.uint8), Pool.of(1), Arena())
 
 
 def test_an_arena_gives_each_its_own():

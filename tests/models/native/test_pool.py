@@ -77,7 +77,7 @@ def test_pools_of_several_sizes_at_once(path, rows):
 
 def test_many_short_calls_and_long_pauses():
     """Threads that spin, and threads that have gone to sleep."""
-    matrix = Matrix("Q8_0", 64, 64, weights("Q8_0", 64, 64), Pool.of(2), Arena())
+    matrix = Matrix.packed("Q8_0", 64, 64, weights("Q8_0", 64, 64), Pool.of(2), Arena())
     x = activations(1, 64)
     expected = matrix.times(x, Pool.of(1), PATHS[0])
     for pause in (0, 0.0003, 0.02):
@@ -89,7 +89,7 @@ def test_many_short_calls_and_long_pauses():
 def test_pools_come_and_go():
     for threads in (9, 10, 9, 17):
         pool = Pool.of(threads)
-        matrix = Matrix("Q4_0", 400, 64, weights("Q4_0", 400, 64), pool, Arena())
+        matrix = Matrix.packed("Q4_0", 400, 64, weights("Q4_0", 400, 64), pool, Arena())
         x = activations(2, 64)
         same_bits(matrix.times(x, pool, PATHS[0]), matrix.times(x, Pool.of(1), PATHS[0]))
         del pool
@@ -99,7 +99,7 @@ def test_python_goes_on_during_a_pass():
     """The interpreter's lock is released: a thread counts while the other is in C."""
     pool = Pool.of(1)
     width = 4096
-    matrix = Matrix("F32", 512, width, weights("F32", 512, width), pool, Arena())
+    matrix = Matrix.packed("F32", 512, width, weights("F32", 512, width), pool, Arena())
     x = activations(64, width)
     counted = [0]
     running = threading.Event()
@@ -217,7 +217,7 @@ def test_the_process_may_flush_denormals(threads):
     torch = pytest.importorskip("torch")
     width = 64
     small = np.full((16, width), 2.0**-140, dtype=np.float32)
-    matrix = Matrix("F32", 16, width, small.view(np.uint8), Pool.of(threads), Arena())
+    matrix = Matrix.packed("F32", 16, width, small.view(np.uint8), Pool.of(threads), Arena())
     x = np.full((2, width), 0.5, dtype=np.float32)
     exact = matrix.times(x, Pool.of(threads), PATHS[0])
     assert exact[0, 0] == width * 2.0**-141

@@ -189,7 +189,7 @@ class _Matrices:
             rows, width = values.shape
             kind = "F32" if exact or width % BLOCK else "Q8_0"
             blocks = q8_0(values) if kind == "Q8_0" else values.reshape(-1).view(np.uint8)
-            self._packed[name] = c.Matrix(kind, rows, width, blocks, self._pool, arena)
+            self._packed[name] = c.Matrix.packed(kind, rows, width, blocks, self._pool, arena)
 
     def times(self, name: str, x: Any) -> Any:
         """[n, out]; a row's bits do not depend on the other rows."""

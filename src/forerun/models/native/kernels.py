@@ -140,32 +140,21 @@ class Arena:
     """Memory for many matrices: in large pieces, since huge pages are what keeps reading quick."""
 
     PIECE = 64 << 20
-    ready = False  # whether what would be packed into it is there already
 
     def __init__(self) -> None:
-        self._kept: list[Memory] = []
-        self._next = self._left = 0
+        self._pieces: list[Memory] = []
+        self._left = 0
 
     def take(self, size: int) -> int:
         """The address of `size` bytes, aligned; they live as long as the arena."""
         size = -(-size // 64) * 64
         if size > self._left:
-            self._left = max(size, self.PIECE)
-            self._next = self._more(self._left)
-        address = self._next
-        self._next += size
+            self._pieces.append(Memory(max(size, self.PIECE)))
+            self._left = self._pieces[-1].size
+        piece = self._pieces[-1]
+        address = (piece.address or 0) + piece.size - self._left
         self._left -= size
         return address
-
-    def seal(self) -> Arena:
-        """What was to be taken at first is; the arena for what comes later."""
-        return self
-
-    def _more(self, size: int) -> int:
-        """The address of another piece."""
-        memory = Memory(size)
-        self._kept.append(memory)
-        return memory.address or 0
 
 
 class Pool:
@@ -193,25 +182,33 @@ class Pool:
 
 
 class Matrix:
-    """A tensor's packed copy: `rows` outputs of `width` inputs, with or without a bias."""
+    """A tensor's packed copy: `rows` outputs of `width` inputs, with or without a bias.
 
-    def __init__(
-        self, kind: str, rows: int, width: int, blocks: Any, pool: Pool, arena: Arena
-    ) -> None:
-        lib = library()
+    It lies at `address`, in memory that `owner` keeps.
+    """
+
+    def __init__(self, kind: str, rows: int, width: int, address: int, owner: Any) -> None:
         number = TYPES.index(kind)
         tile_bytes, scale_bytes = c_int64(), c_int64()
-        self.size = int(lib.fr_layout(number, rows, width, tile_bytes, scale_bytes))
-        if self.size == 0:
-            raise CapabilityError(f"a {kind} matrix of {rows} x {width} values cannot be packed")
+        self.size = int(library().fr_layout(number, rows, width, tile_bytes, scale_bytes))
         self.kind, self.rows, self.width = kind, rows, width
-        self._arena = arena
-        address = arena.take(self.size)
-        if not arena.ready:
-            blocks = np.ascontiguousarray(blocks)
-            lib.fr_pack(pool.address, number, rows, width, blocks.ctypes.data, address)
+        self._owner = owner
         self._bias: Any = None
         self.c = CMatrix(number, rows, width, -(-rows // LANES), tile_bytes, scale_bytes, address)
+
+    @classmethod
+    def packed(
+        cls, kind: str, rows: int, width: int, blocks: Any, pool: Pool, arena: Arena
+    ) -> Matrix:
+        """Of a tensor's `blocks`, as a file has them; CapabilityError for what cannot be packed."""
+        lib, number = library(), TYPES.index(kind)
+        size = int(lib.fr_layout(number, rows, width, c_int64(), c_int64()))
+        if size == 0:
+            raise CapabilityError(f"a {kind} matrix of {rows} x {width} values cannot be packed")
+        address = arena.take(size)
+        blocks = np.ascontiguousarray(blocks)
+        lib.fr_pack(pool.address, number, rows, width, blocks.ctypes.data, address)
+        return cls(kind, rows, width, address, arena)
 
     def add_bias(self, bias: Any) -> None:
         """float32 [rows], added to every product."""

@@ -46,7 +46,7 @@ from forerun.models.native.graph import Hyperparameters
 from forerun.models.native.hyperparameters import read_hyperparameters
 from forerun.models.native.reference import Reference
 from forerun.models.native.rows import Rows, Runner, lay_out
-from forerun.models.native.shared import sharing
+from forerun.models.native.shared import shared_matrices
 from forerun.models.slots import Slots
 from forerun.numerics.choice import Choice
 
@@ -74,6 +74,8 @@ class NativeModel(Featured):
     ModelFileError or CapabilityError where the file cannot be run, naming tensor and type;
     OptionError where `max_memory` has no room for one page, saying how much would have.
     """
+
+    shares_weights = False  # whether the packed matrices are in a file that others map too
 
     def __init__(
         self,
@@ -128,7 +130,11 @@ class NativeModel(Featured):
             self.path = "numpy"
         else:
             make = partial(plan.Plan, file, h, threads=self.threads, path=kernels, **how)
-            self._runner = fast = make() if share is None else sharing(make, self.file, share)
+            if share is not None:
+                found = shared_matrices(self.file, share, lambda: make().matrices)
+                self.shares_weights = found is not None
+                make = partial(make, packed=found)
+            self._runner = fast = make()
             self.path = fast.path
         self.context: int | None = h.context if context is None else min(context, h.context)
         self.abilities = Abilities(features=True, skips=True)
@@ -179,11 +185,6 @@ class NativeModel(Featured):
         found = self.file.stat()
         file = f"{self.file.resolve()}:{found.st_size}:{found.st_mtime_ns}"
         return f"{file}:{self.path}:{self.threads}{':shared' * self.shares_weights}"
-
-    @property
-    def shares_weights(self) -> bool:
-        """Whether the packed matrices are in a file that other processes map too."""
-        return isinstance(self._runner, plan.Plan) and self._runner.shared
 
     @property
     def weight_bytes(self) -> int | None:

@@ -54,8 +54,7 @@ def why_not(h: Hyperparameters) -> str | None:
 class Plan:
     """A `rows.Runner` by the C library. Threads and path change nothing but the time it takes.
 
-    `graph` is the architecture's unless given; `packed` are matrices that there are already, and
-    `arena` is where the others go.
+    `graph` is the architecture's unless given; `packed` are matrices that there are already.
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class Plan:
         max_rows: int = MAX_ROWS,
         graph: Graph | None = None,
         packed: Mapping[str, c.Matrix] | None = None,
-        arena: c.Arena | None = None,
     ) -> None:
         if why := why_not(h):
             raise CapabilityError(f"{file.path}: {why}")
@@ -81,7 +79,7 @@ class Plan:
         self._file = file
         self._kept: list[Any] = []  # arrays that the plan points to
         self._matrices = dict(packed or {})
-        self._arena = c.Arena() if arena is None else arena
+        self._arena = c.Arena()
         self._turns: dict[Rotation, _Turns] = {}
         self._graph = ARCHITECTURES[h.architecture](h) if graph is None else graph
         self._buffers = {name: i for i, name in enumerate(widths(h)) if name != "logits"}
@@ -90,9 +88,6 @@ class Plan:
         self._shallow: dict[frozenset[int], _Program] = {}  # by the layers that are left out
         self._whole: _Program
         self.tap(())
-        later = self._arena.seal()
-        self.shared = later is not self._arena
-        self._arena = later
 
     def tap(self, layers: Sequence[int]) -> None:
         self._whole = self._program(tapped(self._graph, layers))
@@ -240,7 +235,7 @@ class Plan:
             tensor = self._file.tensors[name]
             rows, width = tensor.shape
             blocks = self._file.data(name)
-            self._matrices[name] = c.Matrix(
+            self._matrices[name] = c.Matrix.packed(
                 tensor.type, rows, width, blocks, self._pool, self._arena
             )
         return self._matrices[name]
@@ -264,6 +259,11 @@ class Plan:
     def packed(self, name: str) -> c.Matrix:
         """A matrix as the kernels have it."""
         return self._matrix(name)
+
+    @property
+    def matrices(self) -> Mapping[str, c.Matrix]:
+        """All of them, by the tensors' names."""
+        return self._matrices
 
     # ------------------------------------------------------------------ caches
 
