@@ -335,6 +335,38 @@ def test_of_several_a_fixed_number_learns_what_their_drafts_come_to(trees):
         assert planned(control, both, 9, 9).drafter == name
 
 
+def test_of_several_a_fixed_number_counts_the_nodes_that_are_there():
+    """A tree of one node brings one token at most."""
+    small, chain = Scripted("small", most=1, trees=Trees()), Scripted("chain", chances=[])
+    for chances, name in (([0.5, 0.5, 0.5, 0.5], "chain"), ([0.3, 0.3], "small")):
+        chain.chances = chances
+        assert planned(FixedControl(4), Several(small, chain), 9, 9).drafter == name
+
+
+def test_of_several_a_fixed_number_leaves_one_that_drafts_nothing():
+    """It promises and has no room: as good as rejected. Later it is asked again."""
+    control = FixedControl(4)
+    both = Several(Scripted("model"), Scripted("free", chances=[0.5, 0.5]))
+    asked = []
+    for _ in range(60):
+        plan = planned(control, both, 9, 9)
+        asked.append(plan.drafter)
+        if plan.drafter == "model":
+            control.learn(plan, TokenTree.chain(()), ())
+        else:
+            told(control, plan, 1)
+    assert asked[0] == "model"
+    assert "model" in asked[20:]
+    assert asked.count("free") > 40
+
+
+def test_a_draft_that_is_longer_than_promised_teaches_what_was_promised():
+    control = FixedControl(4)
+    plan = planned(control, Scripted(chances=[0.5]), 9, 9)
+    control.learn(plan, TokenTree.chain((0, 0, 0, 0)), (0, 1, 2))
+    assert planned(control, Scripted(chances=[0.5]), 9, 9).drafter == "scripted"
+
+
 # ------------------------------------------------------------------ what other requests showed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import forerun.pace
 from forerun.drafters import HybridDrafter, ModelDrafter, SuffixDrafter
 from forerun.errors import OptionError
 from forerun.models.tabular import TabularModel
@@ -171,6 +172,19 @@ def test_costs_of_models():
     assert Costs.measured(model(), None).draft == {}
 
 
+def test_a_first_pass_is_measured_behind_the_targets(monkeypatch, tmp_path):
+    asked = []
+
+    def awakening(draft, target, *, cache):
+        asked.append((draft, target, cache))
+        return 0.25
+
+    monkeypatch.setattr(forerun.pace, "awakening", awakening)
+    target, draft = (TabularModel(lambda prefix: (0.5, 0.5), 2) for _ in range(2))
+    assert Costs.measured(target, ModelDrafter(draft), tmp_path).first == {"model": 0.25}
+    assert asked == [(draft, target, tmp_path)]
+
+
 def test_costs_as_they_are_given():
     assert checked_costs([1, 2.5]) == Costs(target=(1, 2.5), fixed=True)
     own = Costs(target=(1.0,), draft={"model": (0.1,)})
@@ -184,6 +198,8 @@ def test_costs_as_they_are_given():
         ([float("nan")], "not nan"),
         (["1"], "not '1'"),
         (Costs(target=(1.0,), draft={"model": (-1.0,)}), "not -1.0"),
+        (Costs(target=(1.0,), first={"model": -1.0}), "of a first pass are seconds, not -1.0"),
+        (Costs(target=(1.0,), first={"model": float("nan")}), "not nan"),
     ):
         with pytest.raises(OptionError, match=said):
             checked_costs(wrong)

@@ -117,11 +117,13 @@ class Offer:
 
 class FixedControl:
     """The same γ in every round; of several drafters the one of which most tokens should be
-    accepted, by the request's own past, and on a tie the first."""
+    accepted, by the request's own past, and on a tie the first. What is known of one that was
+    passed over counts less each time, so that it is tried again."""
 
     def __init__(self, num_draft: int) -> None:
         self.num_draft = num_draft
         self._accepts: dict[str, Acceptance] = {}
+        self._passed_over: list[str] = []
 
     def plan(self, seat: Seat) -> Plan:
         most = min(self.num_draft, seat.room)
@@ -138,6 +140,7 @@ class FixedControl:
         chosen = next(iter(found))
         if len(found) > 1:
             chosen = max(found, key=lambda name: self._expected(name, found[name], most))
+        self._passed_over = [name for name in found if name != chosen]
         return Plan(drafter=chosen, num_draft=most, outlook=found[chosen])
 
     def _expected(self, name: str, said: Outlook, most: int) -> float:
@@ -145,12 +148,14 @@ class FixedControl:
         accepts = self._acceptance(name)
         if said.trees is None:
             return sum(accepts.survival(said, most))
-        return sum(likely(accepts.ranks(), said.trees, most, said.trees.depth)[1])
+        return sum(likely(accepts.ranks(), said.trees, min(most, said.most), said.trees.depth)[1])
 
     def learn(self, plan: Plan, tree: TokenTree, path: Sequence[int]) -> None:
         """What came of a plan: of `tree`, which was drafted, `path` was accepted."""
         if plan.drafter is not None:
             self._acceptance(plan.drafter).learn(plan.outlook, tree, path)
+            for name in self._passed_over:
+                self._acceptance(name).forget(1)
 
     def _acceptance(self, name: str) -> Acceptance:
         return self._accepts.setdefault(name, Acceptance())

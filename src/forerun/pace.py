@@ -63,7 +63,7 @@ class Costs:
         return cls(
             target=target_seconds(target, cache=cache) or (1.0,),  # no room: nothing is drafted
             draft={name: target_seconds(model, cache=cache) for name, model in drafts.items()},
-            first={name: awakening(model, target) for name, model in drafts.items()},
+            first={name: awakening(model, target, cache=cache) for name, model in drafts.items()},
             fixed=stated(target) is not None,
         )
 
@@ -88,6 +88,9 @@ def checked_costs(costs: Costs | Sequence[float]) -> Costs:
         for value in seconds:
             if not 0 < as_number(value) < 1e6:
                 raise OptionError(f"costs are seconds above 0, not {value!r}")
+    for value in costs.first.values():
+        if not 0 <= as_number(value) < 1e6:
+            raise OptionError(f"costs of a first pass are seconds, not {value!r}")
     return costs
 
 

@@ -60,12 +60,15 @@ class Acceptance:
         return found
 
     def learn(self, found: Outlook, tree: TokenTree, path: Sequence[int]) -> None:
-        """Of a round that drafted `tree`, in which `path` was accepted."""
-        if found.trees is None:
-            reached = range(min(len(path) + 1, len(tree)))
-            judged = [(self._kind(found, i), i < len(path)) for i in reached]
+        """Of a round that drafted `tree`, in which `path` was accepted.
+
+        A draft that was promised and came to nothing is as good as a rejected one.
+        """
+        if found.trees is not None:
+            judged = list(self._by_rank(tree, path)) or [(0, False)]
         else:
-            judged = list(self._by_rank(tree, path))
+            reached = min(len(path) + 1, max(len(tree), 1), found.most)
+            judged = [(self._kind(found, i), i < len(path)) for i in range(reached)]
         for kind, accepted in judged:
             good, count = self._counts.get(kind, (0.0, 0.0))
             self._counts[kind] = (self._fade * good + accepted, self._fade * count + 1)

@@ -73,21 +73,42 @@ class Full(Cached):
         raise CacheError("no room for a slot")
 
 
+def woken(draft, target, **options):
+    return awakening(draft, target, clock=lambda: draft.caches["now"], **options)
+
+
 @pytest.mark.parametrize(("first", "found"), [(0.5, 0.5), (0.0, 0.0), (-0.5, 0.0)])
 def test_what_a_first_pass_takes_more(first, found):
     caches = {"holds": None, "now": 0.0}
     draft, target = Cached(caches, first), Cached(caches, 7.0)
-    assert awakening(draft, target, lambda: caches["now"]) == found
+    assert woken(draft, target) == found
     assert (draft.open(), target.open()) == (0, 0)  # slots were closed
+
+
+def test_a_first_pass_is_measured_once(tmp_path):
+    caches = {"holds": None, "now": 0.0}
+    draft, target = Cached(caches, 0.5), Cached(caches, 7.0)
+    draft.cost_key, target.cost_key = "a draft", "a target"
+    assert woken(draft, target, cache=tmp_path) == 0.5
+    draft.awakening = 0.7
+    assert woken(draft, target, cache=tmp_path) == 0.5
+    target.cost_key = "another"
+    assert woken(draft, target, cache=tmp_path) == pytest.approx(0.7)
+    draft.awakening, target.cost_key = 0.0, "a third"
+    assert [woken(draft, target, cache=tmp_path) < 1e-6 for _ in range(2)] == [True, True]
 
 
 def test_a_first_pass_that_cannot_be_measured_takes_no_more():
     caches = {"holds": None, "now": 0.0}
-    full = Full(caches, 0.5)
-    assert awakening(full, Cached(caches, 0.0), lambda: caches["now"]) == 0.0
+    target = Cached(caches, 0.0)
+    assert woken(Full(caches, 0.5), target) == 0.0
+    assert woken(Cached(caches, 0.5, context=1), target) == 0.0
     stated = TabularModel(lambda prefix: (0.5, 0.5), 2)
-    assert awakening(stated, Cached(caches, 0.0), lambda: caches["now"]) == 0.0
-    assert awakening(Cached(caches, 0.5), stated, lambda: caches["now"]) == 0.0
+    assert awakening(stated, target) == 0.0
+    assert awakening(Cached(caches, 0.5), stated) == 0.0
+    own = Cached(caches, 0.5)
+    own.model = target  # the target without some of its layers
+    assert woken(own, target) == 0.0
 
 
 def test_seconds_by_width():

@@ -75,6 +75,10 @@ class Outlook:
     trees: Trees | None = None  # None: it drafts chains
     passes: str | None = None  # of several ways to draft, which; None: there is one
 
+    def __post_init__(self) -> None:
+        if self.chances is not None:
+            object.__setattr__(self, "most", min(self.most, len(self.chances)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class DrafterTraits:
