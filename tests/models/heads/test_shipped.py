@@ -8,11 +8,13 @@ import pytest
 
 import forerun
 from forerun.errors import CapabilityError, OptionError
+from forerun.models.gguf import read_gguf
 from forerun.models.heads import shipped as shipped_
 from forerun.models.heads.checkpoint import read_head
 from forerun.models.heads.load import load_head
 from forerun.models.heads.model import HeadModel
 from forerun.models.native.model import NativeModel
+from forerun.text.tokenizer import Tokenizer
 from models.heads.tiny_heads import stored_head
 from models.tiny_gguf import write
 
@@ -77,3 +79,20 @@ def test_what_is_shipped_can_be_read() -> None:
         head = read_head(config.parent)
         assert head.config.fingerprint
         assert sum(file.stat().st_size for file in config.parent.iterdir()) <= 10_000_000
+
+
+@pytest.mark.model
+def test_smollm2_has_one(smollm2_path: Path) -> None:
+    """It drafts what is accepted, and changes no token."""
+    target = NativeModel(
+        smollm2_path, tokenizer=Tokenizer.from_gguf(read_gguf(smollm2_path).metadata)
+    )
+    found = shipped_.shipped(target)
+    assert found is not None
+    assert found.name == "smollm2"
+    prompt = target.tokenizer.encode_chat([{"role": "user", "content": "What is a prime number?"}])
+    alone = {"max_tokens": 40, "temperature": 0}
+    plain = forerun.load(target).generate(prompt, **alone)
+    drafted = forerun.load(target, "head", num_draft=4).generate(prompt, **alone)
+    assert drafted.tokens == plain.tokens
+    assert len(drafted.trace) < 0.8 * len(plain.trace)
