@@ -44,6 +44,7 @@ from forerun.trace import Expected
 MARGIN = 0.02  # of plain decoding's time
 SAVED = 8.0  # tokens' worth: most the account can hold
 WAIT, LONGEST = 16, 64  # rounds
+HALF = 0.5  # of what a drafter that says no chances, and was not seen yet, is believed to guess
 DEPTHS = (1, 2, 3, 4, 6, 8, 11, 15)  # of trees that are offered
 
 UNKNOWN = Outlook(most=0)
@@ -158,7 +159,7 @@ class FixedControl:
                 self._acceptance(name).forget(1)
 
     def _acceptance(self, name: str) -> Acceptance:
-        return self._accepts.setdefault(name, Acceptance())
+        return self._accepts.setdefault(name, Acceptance(first=HALF))
 
 
 class AdaptiveControl:

@@ -34,8 +34,10 @@ class Acceptance:
     WEIGHT, FADE, FIRST, LEVELS, LEAST, KNOWN = 3.0, 0.93, 0.75, 10, 0.02, 20.0
     FIRST_CHILD, NEXT_CHILD, CHILDREN = 0.6, 0.5, 8  # ranks beyond are like the last
 
-    def __init__(self, usual: Acceptance | None = None, *, fade: float = FADE) -> None:
-        self._usual, self._fade = usual, fade
+    def __init__(
+        self, usual: Acceptance | None = None, *, fade: float = FADE, first: float = FIRST
+    ) -> None:
+        self._usual, self._fade, self._first = usual, fade, first
         self._counts: dict[int, tuple[float, float]] = {}  # accepted, judged
         self._all = (0.0, 0.0)
 
@@ -95,7 +97,7 @@ class Acceptance:
         elif found.chances is not None:
             before = found.chances[i]
         else:
-            before = self.FIRST
+            before = self._first
         if found.chances is None:
             before = self._estimate(self._all, before)
         return self._estimate(self._counts.get(self._kind(found, i), (0.0, 0.0)), before)

@@ -217,7 +217,7 @@ def test_texts_are_those_of_an_engine_without(name, options):
     assert engine.status().prefix_hits > 2
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 5])  # of which both make requests leave their slots
 def test_any_traffic_writes_what_each_would_alone(seed):
     """Little memory for slots and for pages, three tenants, some cancelled."""
     dice = random.Random(seed)
