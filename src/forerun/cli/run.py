@@ -281,7 +281,6 @@ def decisive(
     settings: Settings, names: tuple[str, ...], max_tokens: int, seed: int | None
 ) -> dict[str, Any]:
     """What decides the answers, beside the input: an output is gone on with only under the same."""
-
     text = settings.predicted_text()
     models = [settings.model, *([settings.draft_model] if settings.draft_model else [])]
     return {

@@ -182,9 +182,8 @@ def serve(
     spread = {
         "replicas": replicas, "cpus_per_replica": cpus_per_replica,
         "gpus_per_replica": gpus_per_replica, "fronts": fronts,
+        "private_weights": private_weights or None,
     }  # fmt: skip
-    if ray is None and private_weights:
-        raise OptionError("--private-weights goes with --ray: without, they are one process's")
     if ray is None and (given := [name for name, value in spread.items() if value is not None]):
         raise OptionError(f"--{given[0].replace('_', '-')} goes with --ray")
     if ray is not None and settings.memory is not None:

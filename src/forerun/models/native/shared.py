@@ -46,7 +46,6 @@ Matrices = Mapping[str, Matrix]
 _MARK = b"forerun packed 1"
 _END = struct.Struct("<QI16s")  # bytes of the table before it, CRC-32 of all before it, mark
 _ALIGNED = 64  # bytes
-_AT_ONCE = 16 << 20
 
 
 def shared_matrices(model: Path, folder: Path, pack: Callable[[], Matrices]) -> Matrices | None:
@@ -99,11 +98,8 @@ def _write(path: Path, matrices: Matrices) -> None:
 
     def write(data: Any) -> None:
         nonlocal at, crc
-        for start in range(0, len(data), _AT_ONCE):
-            piece = data[start : start + _AT_ONCE]
-            file.write(piece)
-            crc = zlib.crc32(piece, crc)
-        at += len(data)
+        file.write(data)
+        at, crc = at + len(data), zlib.crc32(data, crc)
 
     try:
         with part.open("wb") as file:
@@ -129,7 +125,7 @@ def _read(path: Path) -> Matrices | None:
         whole = np.memmap(path, np.uint8, "r")
         told, crc, mark = _END.unpack(whole[-_END.size :].tobytes())
         before = whole[: -_END.size]
-        if mark != _MARK or told > len(before) or _sum(before) != crc:
+        if mark != _MARK or told > len(before) or zlib.crc32(before.data) != crc:
             return None
         table = json.loads(before[len(before) - told :].tobytes())
     except (FileNotFoundError, ValueError, struct.error):  # an empty one cannot be mapped
@@ -138,10 +134,3 @@ def _read(path: Path) -> Matrices | None:
     return {
         name: Matrix(kind, rows, width, start + at, whole) for name, kind, rows, width, at in table
     }
-
-
-def _sum(data: Any) -> int:
-    crc = 0
-    for start in range(0, len(data), _AT_ONCE):
-        crc = zlib.crc32(data[start : start + _AT_ONCE], crc)
-    return crc
