@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from forerun.engine import Engine
+from forerun.errors import TemplateError
 from forerun.train.chats import Chat
-from forerun.train.continuations import Continuations, given
+from forerun.train.continuations import Continuations, given, user_turn
 from forerun.train.texts import TextFile
+from train import tiny
 
 CHATS = [Chat(number=i, turns=("abc", "de")[: 1 + i % 2]) for i in range(5)]
 
@@ -64,3 +68,52 @@ def test_answers_that_are_there_are_marked(model, tmp_path):
     assert whole
     assert texts == {"7.0": text}
     assert work.tokens == 0
+
+
+IMAGINED = [Chat(number=i, imagined=True) for i in range(24)]
+
+
+def test_an_imagined_user_is_answered_like_any_other(model, tmp_path):
+    whole, texts, work = answered(model, tmp_path / "a.jsonl", IMAGINED)
+    assert whole
+    assert work.refused == 0
+    assert 5 < len(texts) < 24  # not all come to an end
+    said = []
+    for text in texts.values():
+        start, stop = text.spans[0]
+        before = model.tokenizer.decode(text.ids[:start])
+        said.append(before)
+        asked = [{"role": "user", "content": before}]
+        assert text.ids[:start] == tuple(model.tokenizer.encode_chat(asked))
+        assert 0 < stop - start <= 12
+    assert len(set(said)) > 5
+    assert {text.temperature for text in texts.values()} == {0.0, 1.0, 0.7}
+
+
+def test_imagined_users_say_the_same_when_taken_up(model, tmp_path):
+    _, wanted, _ = answered(model, tmp_path / "a.jsonl", IMAGINED)
+    path = tmp_path / "b.jsonl"
+    looks = iter([False] * 12)
+    whole, some, _ = answered(model, path, IMAGINED, stopping=lambda: next(looks, True))
+    assert not whole
+    assert len(some) < len(wanted)
+    whole, texts, _ = answered(model, path, IMAGINED, max_batch=7)
+    assert whole
+    assert texts == wanted
+
+
+def test_where_the_user_speaks(model):
+    tokenizer = model.tokenizer
+    begun, end = user_turn(tokenizer)
+    assert (begun, end) == (tokenizer.encode("<bos>", special=True), "<eos>")
+
+
+@pytest.mark.parametrize("template", ["<bos>{{ messages|length }}<eos>", "{{ messages }}" * 2])
+def test_a_template_that_hides_what_is_said(tmp_path, template):
+    model = tiny.target(tmp_path, template=template)
+    with pytest.raises(TemplateError, match="does not show once"):
+        user_turn(model.tokenizer)
+    whole, texts, work = answered(model, tmp_path / "a.jsonl", IMAGINED[:3])
+    assert whole
+    assert not texts
+    assert work.refused == 3

@@ -17,11 +17,11 @@ TEMPLATE = (
 TAPS = Taps(chosen=(1, 2, 3), layers=4, hidden=64)
 
 
-def target(folder, *, seed=0, name="tiny.gguf"):
+def target(folder, *, seed=0, name="tiny.gguf", template=TEMPLATE):
     """V = 64: letters, and pairs of them."""
     path = tiny_gguf.write(
         folder / name, seed=seed, vocabulary=64, layers=4, heads=2, kv_heads=1, context=512,
-        tokenizer=True, metadata={".tokenizer.chat_template": TEMPLATE},
+        tokenizer=True, metadata={".tokenizer.chat_template": template},
     )  # fmt: skip
     return load_model(path, threads=1)
 

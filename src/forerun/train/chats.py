@@ -30,22 +30,29 @@ Message = Mapping[str, str]
 class Chat:
     """`before` stands there; `turns` are said one after another, each after the target's answer.
 
-    Raw text is `text`, without messages. A chat that ends with an answer asks for none.
+    Raw text is `text`, without messages. A chat that ends with an answer asks for none. In one that
+    is `imagined`, what the user says is yet to be written, by the target itself.
     """
 
     number: int
     before: tuple[Message, ...] = ()
     turns: tuple[str, ...] = ()
     text: str | None = None
+    imagined: bool = False
 
     @property
     def answers(self) -> int:
         """How many are asked for."""
-        return len(self.turns) if self.text is None else 1
+        return 1 if self.imagined or self.text is not None else len(self.turns)
 
 
-def of_prompts(prompts: Iterable[Turns]) -> Iterator[Chat]:
-    return (Chat(number=i, turns=turns) for i, turns in enumerate(prompts))
+def of_prompts(prompts: Iterable[Turns], *, imagined: int = 0) -> Iterator[Chat]:
+    """A chat for each prompt, and before it so many that are imagined."""
+    numbers = count()
+    for turns in prompts:
+        for _ in range(imagined):
+            yield Chat(number=next(numbers), imagined=True)
+        yield Chat(number=next(numbers), turns=turns)
 
 
 def read_chats(option: str, path: Path) -> list[Chat]:

@@ -1,6 +1,10 @@
 """Chats into texts: the target answers them, as many at once as is quickest.
 
     chat 7   user, user      ->  text "7.0": user, answer     text "7.1": user, answer, user, answer
+    chat 8   imagined        ->  user                         text "8.0": user, answer
+
+In a chat that is imagined the target first goes on from where its template lets the user speak
+(Xu et al. 2024, arXiv 2406.08464): what it was trained to be asked comes back, in all its kinds.
 
 Each answer is a text of its own, of which that answer alone counts. Texts that are there already
 are not written again, and an answer's seed is that of its name, so a run that was killed goes on
@@ -14,16 +18,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from forerun.engine import Engine, Stream
 from forerun.errors import PromptError, RoundError, TemplateError
 from forerun.models.base import Model
+from forerun.text.tokenizer import Tokenizer
 from forerun.train.chats import Chat, Message
 from forerun.train.texts import Text, TextFile
 
 SLOTS = 96  # answers written at once
 TEMPERATURES = (0.0, 1.0, 0.7)
+IMAGINING = 0.8  # temperature of what an imagined user says
+_SAID = 160  # most tokens of it; what is longer is not used
+_MARK = "What is said"  # where the template puts it, a user speaks
 _BLINK = 0.2  # seconds between looks at whether to stop
 
 
@@ -53,7 +62,7 @@ class Continuations:
         self._asked: dict[Stream, tuple[Chat, int]] = {}
         self._begun: set[Stream] = set()  # that have brought something
         self._ended: SimpleQueue[Stream] = SimpleQueue()
-        self.tokens = 0  # written so far
+        self.tokens = 0  # written so far, by imagined users too
         self.refused = 0  # chats that the target cannot read: too long, or its template says no
 
     def run(self, chats: Iterable[Chat]) -> bool:
@@ -80,6 +89,10 @@ class Continuations:
     def _go_on(self, chat: Chat) -> None:
         """Ask for the first answer that is not there."""
         try:
+            if chat.imagined:
+                if self._texts.get(f"{chat.number}.0") is None:
+                    self._imagine(chat)
+                return
             if not chat.answers:
                 if self._texts.get(f"{chat.number}.0") is None:
                     self._texts.append(given(self._engine.target, chat))
@@ -90,6 +103,19 @@ class Continuations:
                     return
         except (PromptError, TemplateError):
             self.refused += 1
+
+    def _imagine(self, chat: Chat) -> None:
+        """Ask for what the user says."""
+        begun, end = user_turn(self._engine.target.tokenizer)
+        stream = self._engine.submit(
+            begun,
+            listener=self._listen,
+            temperature=IMAGINING,
+            max_tokens=_SAID,
+            stop=[end] if end else [],
+            seed=_seed(self._seed, f"{chat.number} user"),
+        )
+        self._asked[stream] = (chat, 0)
 
     def _ask(self, chat: Chat, turn: int) -> None:
         stream = self._engine.submit(
@@ -139,6 +165,10 @@ class Continuations:
             raise done.error
         if done.error is not None:
             self.refused += 1
+        elif chat.imagined:
+            said = done.text.strip()
+            if done.finish_reason == "stop" and said and not self._stopping():
+                self._go_on(replace(chat, turns=(said,), imagined=False))
         elif done.finish_reason != "cancelled" and done.tokens:
             ids, start = (*done.prompt, *done.tokens), len(done.prompt)
             self._texts.append(
@@ -169,6 +199,16 @@ def given(target: Model, chat: Chat) -> Text:
     if target.context is not None and len(ids) > target.context:
         raise PromptError(f"the chat has {len(ids)} tokens, the context is {target.context}")
     return Text(name=f"{chat.number}.0", ids=tuple(ids), spans=tuple(spans), temperature=None)
+
+
+def user_turn(tokenizer: Tokenizer) -> tuple[list[int], str]:
+    """The ids after which a user speaks, and the text that ends what is said, if it is text.
+    TemplateError where the template does not show what is said as it is."""
+    shown = tokenizer.render_chat([{"role": "user", "content": _MARK}], add_generation_prompt=False)
+    begun, mark, end = shown.partition(_MARK)
+    if not mark or _MARK in end:
+        raise TemplateError("the chat template does not show once what a user says")
+    return tokenizer.encode(begun, special=True), end.strip()
 
 
 def _seed(run: int, name: str) -> int:

@@ -27,6 +27,9 @@ DATA = 0.35  # of the time: until texts and states are there
 JUDGING = 0.06  # of the time: most for the texts that judge, of each temperature
 HELD_OUT = {"greedy": 0.0, "sampled": 1.0}  # temperatures of the texts that judge
 MOST_HELD_OUT = 80  # chats of each
+IMAGINED = (
+    3  # chats whose user the target plays too, for each of the prompts that come with forerun
+)
 _ANSWER = 256  # most tokens of one
 
 
@@ -108,7 +111,9 @@ class Data:
         for text in self._recorded:
             if texts.get(text.name) is None:
                 texts.append(text)
-        chats = of_prompts(prompts.training(self._seed)) if self._chats is None else self._chats
+        chats: Iterable[Chat] | None = self._chats
+        if chats is None:
+            chats = of_prompts(prompts.training(self._seed), imagined=IMAGINED)
         refused = self._write(texts, chats, TEMPERATURES, "texts", fraction)
         if self._stopping():
             return False

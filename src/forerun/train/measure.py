@@ -27,7 +27,7 @@ PLAIN, SUFFIX, HEAD, BOTH = "plain", "suffix", "head", "suffix+head"
 DRAFTERS = (PLAIN, SUFFIX, HEAD, BOTH)
 FIXED = 4  # γ, for tokens a pass
 TEMPERATURES = {"greedy": 0.0, "T = 1": 1.0}
-TOKENS = 96  # of an answer
+TOKENS = 256  # most of an answer: as many as those that heads are trained on have
 _WORTH = 1.02  # times as fast: what a drafter has to gain to be named
 
 
