@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -199,6 +200,15 @@ def running(url: str) -> float:
     return float(next(line for line in lines if line.startswith("forerun_num_requests_run"))[-3:])
 
 
+def engines(url: str, gauge: str) -> dict[str, float]:
+    """What each replica's engine said last, by its name."""
+    lines = httpx.get(url).text.splitlines()
+    of = (
+        re.match(rf'ray_forerun_{gauge}{{.*[{{,]replica="([^"]+)".*}} (\S+)$', one) for one in lines
+    )
+    return {found[1]: float(found[2]) for found in of if found}
+
+
 def test_beginnings_go_where_they_were_read_and_who_leaves_is_not_written_for(tmp_path):
     with served(tmp_path, "--ray", "--replicas", "2", "--port", "0") as command:
         cached = {}
@@ -209,6 +219,12 @@ def test_beginnings_go_where_they_were_read_and_who_leaves_is_not_written_for(tm
             cached.setdefault(letter, []).append(usage["prompt_tokens_details"]["cached_tokens"])
         assert [first for first, *_ in cached.values()] == [0] * 3
         assert all(min(later) > 200 for _, *later in cached.values()), cached
+        metrics = command.event("serving")["engine_metrics"]
+        end = time.monotonic() + 60
+        while sum((hits := engines(metrics, "prefix_cache_hits")).values()) != 9:
+            assert time.monotonic() < end, hits
+            time.sleep(0.5)
+        assert len(hits) == 2
 
         body = {"prompt": "It", "max_tokens": 4000, "min_tokens": 4000, "stream": True}
         with httpx.stream("POST", f"{command.url}/v1/completions", json=body, timeout=60) as answer:

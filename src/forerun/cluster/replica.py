@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from forerun.cluster.calls import Begun, Call, Item, Maker, Refused, Told, vocabulary
-from forerun.engine import Completion, Engine, Prompt, Resume
+from forerun.engine import Completion, Engine, Prompt, Resume, Status
 from forerun.errors import ReplicaError
 from forerun.openai.endpoint import fingerprint
 from forerun.openai.errors import ApiError
@@ -58,6 +58,9 @@ class EngineReplica:
     def told(self) -> Told:
         return self._told
 
+    def status(self) -> Status:
+        return self._engine.status()
+
     async def answer(self, call: Call) -> AsyncIterator[Item]:
         """Who stops listening ends it."""
         answers = _Answers(
@@ -84,7 +87,7 @@ class EngineReplica:
 
     def check_health(self) -> None:
         """ReplicaError for an engine that has work and does nothing."""
-        status, now = self._engine.status(), time.monotonic()
+        status, now = self.status(), time.monotonic()
         idle = not (status.running or status.reading or status.waiting)
         if idle or status.turns != self._turns:
             self._turns, self._moved = status.turns, now

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from forerun.cluster.connect import LOCAL, connected, last_line
-from forerun.cluster.replica import EngineReplica
 from forerun.engine import Engine
 from forerun.errors import OptionError, ReplicaError
 from forerun.server import ServerConfig
@@ -154,6 +153,9 @@ class RayServer:
         self._deployed = True
 
     def _application(self, most: int) -> Any:
+        from forerun.cluster.front import Front  # here: they import ray
+        from forerun.cluster.gauges import GaugedReplica
+
         serve, layout = self._ray.serve, self._layout
         many: dict[str, Any] = {"num_replicas": layout.replicas}
         if layout.replicas is None:
@@ -168,7 +170,7 @@ class RayServer:
                 }
             }
         replicas = serve.deployment(
-            EngineReplica,
+            GaugedReplica,
             name="replicas",
             ray_actor_options={"num_cpus": layout.cpus, "num_gpus": layout.gpus},
             max_ongoing_requests=2 * layout.max_batch,  # those that wait have their place in time
@@ -180,8 +182,6 @@ class RayServer:
             request_router_config={"request_router_class": ROUTER},
             **many,
         )
-        from forerun.cluster.front import Front  # here: it imports ray
-
         fronts = serve.deployment(
             Front,
             name="fronts",
@@ -229,6 +229,8 @@ class RayServer:
         fields: dict[str, Any] = {"status": status, "replicas": counts}
         if status == "RUNNING":
             fields["url"] = self._url()
+            if self._own:
+                fields["engine_metrics"] = self._metrics()
         log.info("serving" if status == "RUNNING" else "replicas", extra={"fields": fields})
 
     def _runs(self) -> bool:
@@ -246,6 +248,13 @@ class RayServer:
         http = _get_global_client().http_config
         host = f"[{http.host}]" if ":" in str(http.host) else http.host
         return f"http://{host}:{http.port}"
+
+    def _metrics(self) -> str | None:
+        """Where this machine tells Ray's metrics, and among them the engines'."""
+        for node in self._ray.nodes():
+            if port := node.get("MetricsExportPort"):
+                return f"http://{node['NodeManagerAddress']}:{port}/metrics"
+        return None
 
 
 def _free(host: str, port: int) -> int:

@@ -28,7 +28,7 @@ _SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250,
 )  # fmt: skip
 
-_GAUGES = {
+GAUGES = {  # of a `Status`, by its field: name, help
     "running": ("num_requests_running", "Choices that have a slot"),
     "waiting": ("num_requests_waiting", "Choices that wait for a slot or for memory"),
     "reading": ("num_requests_reading", "Choices whose prompt is being read"),
@@ -81,7 +81,7 @@ class Metrics:
     def collect(self) -> Iterable[Metric]:
         """The gauges, for the registry."""
         status = self._status()
-        for field, (name, help) in _GAUGES.items():
+        for field, (name, help) in GAUGES.items():
             value = getattr(status, field, None)
             if value is not None:
                 yield GaugeMetricFamily(f"forerun_{name}", help, value=float(value))
