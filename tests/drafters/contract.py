@@ -139,7 +139,7 @@ class DrafterContract:
                 if q is not None:
                     assert q.shape == (V,)
                     assert q[token] > 0
-                    assert abs(float(q.sum()) - 1) < 1e-6
+                    assert abs(float(np.asarray(q).sum()) - 1) < 1e-6
             drafted += len(proposal)
         assert drafted > 20
 

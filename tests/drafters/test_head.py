@@ -22,6 +22,7 @@ from forerun.drafters import (
     SuffixDrafter,
     drafter,
 )
+from forerun.drafters.head import LEAST
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.base import Abilities, Step
 from forerun.models.heads.config import HeadConfig
@@ -29,7 +30,9 @@ from forerun.models.heads.mlp_checkpoint import MLPConfig
 from forerun.models.heads.mlp_model import MLPHeadModel
 from forerun.models.heads.model import HeadModel
 from forerun.models.tabular import HIDDEN, LAYERS, TabularModel
+from forerun.numerics.distribution import History
 from forerun.numerics.token_tree import NOTHING
+from forerun.sampling import SamplingParams
 
 from .contract import DrafterContract, V, ask, same, tabular
 
@@ -184,10 +187,37 @@ def test_laws_are_the_head_s_own_after_its_own_output() -> None:
     logits = model.extend([Step(slot=slot, tokens=tuple(text[1:]), rows=1, feed=feed)])[0][0]
     for token, q in zip(proposal.tree.tokens, proposal.q, strict=True):
         w = np.exp(logits - logits.max())
+        q = np.asarray(q)
         np.testing.assert_allclose(q[model.ids], w / w.sum(), rtol=1e-12)
         assert q.sum() == pytest.approx(1)
         last = model.features(slot)[-1:]
         logits = model.extend([Step(slot=slot, tokens=(token,), feed=last)])[0][0]
+
+
+def test_laws_by_the_target_s_ids() -> None:
+    """What shapes a law by ids, and what is so unlikely that it is left out."""
+    made: Any = checked(ToldHead(head_model()))
+    ids, text = made.model.ids, [0, 1, 2]
+    logits = np.array([0.0, -8.0, -12.0])
+    q = np.exp(logits) / np.exp(logits).sum()
+    history = History(text, 2)
+    cases = [
+        ({}, np.where(q < LEAST, 0, q) / q[q >= LEAST].sum()),
+        ({"temperature": 2.0}, np.exp(logits / 2) / np.exp(logits / 2).sum()),
+        ({"temperature": 0.0}, [1, 0, 0]),
+        ({"top_k": 1}, [1, 0, 0]),
+        ({"logit_bias": {int(ids[1]): 8.0}}, np.array([q[0], q[0], q[2]]) / (2 * q[0] + q[2])),
+        ({"banned": [int(ids[0])]}, [0, *(q[1:] / q[1:].sum())]),
+    ]
+    for sampling, wanted in cases:
+        found = np.asarray(made._law(logits, SamplingParams.of(sampling), history, None))
+        assert found.shape == (V,)
+        np.testing.assert_allclose(found[ids], wanted, rtol=1e-5)
+        assert found.sum() == pytest.approx(1)
+    allowed = np.zeros(V, bool)
+    allowed[ids[2]] = True
+    found = made._law(logits, SamplingParams(), history, allowed)
+    assert np.asarray(found)[ids].tolist() == [0, 0, 1]
 
 
 def test_nothing_is_drafted_without_features_from_the_beginning_on() -> None:

@@ -240,9 +240,9 @@ class ModelDrafter:
         """The last drafted token."""
         return Step(slot=chain.slot, tokens=tuple(chain.tokens[-1:]), rows=1)
 
-    def _fitted(self, logits: Any) -> Any:
-        """Logits [V] of the target's ids."""
-        return fitted(logits, self._vocab_size)
+    def _law(self, logits: Any, params: SamplingParams, history: History, allowed: Any) -> Any:
+        """q [V] of the target's ids. LawError where there is none."""
+        return law(fitted(logits, self._vocab_size), params, history, allowed)
 
     def _catch_up(self, chains: Sequence[Chain]) -> list[tuple[Chain, Any]]:
         """Feed every slot the text it lacks, in chunks; the logits after its last token."""
@@ -279,7 +279,7 @@ class ModelDrafter:
         try:
             history = History(request.ids, request.prompt_length, path)
             allowed = None if request.allowed is None else request.allowed(path)
-            q = law(self._fitted(logits[0]), chain.params, history, allowed)
+            q = self._law(logits[0], chain.params, history, allowed)
         except Exception:  # NaN, an empty support, or anything a user's processor may raise
             return False
         token = int(request.sample(q, len(path), path))

@@ -29,7 +29,7 @@ from forerun.drafters.children import Child, Draw, greedy_plus_one, without_repl
 from forerun.drafters.lookup import whole
 from forerun.drafters.model import Chain, ModelDrafter
 from forerun.models.base import Model, Step
-from forerun.numerics.distribution import History, law
+from forerun.numerics.distribution import History
 from forerun.numerics.likeliest import head
 from forerun.numerics.token_tree import NOTHING, ROOT, Drawn, Proposal, TokenTree
 from forerun.numerics.tree_shape import USUAL, Shape, best, checked_shape, depths_of
@@ -98,12 +98,12 @@ class TreeDrafter(ModelDrafter):
 
     def _grown(self, tree: Growing, logits: Any) -> bool:
         """Grow the next level; whether another is to follow it."""
-        laws = {node: self._law(tree, node, row) for node, row in zip(tree.level, logits)}
+        laws = {node: self._law_after(tree, node, row) for node, row in zip(tree.level, logits)}
         self._grow(tree, {node: q for node, q in laws.items() if q is not None})
         tree.depth += 1
         return bool(tree.level)
 
-    def _law(self, tree: Growing, node: int, logits: Any) -> Any | None:
+    def _law_after(self, tree: Growing, node: int, logits: Any) -> Any | None:
         """q after `node`; None after an end, and where there is none: its failure is not raised,
         for the target's own law decides what becomes of the request."""
         request, path = tree.request, tree.path(node)
@@ -112,7 +112,7 @@ class TreeDrafter(ModelDrafter):
         try:
             history = History(request.ids, request.prompt_length, path)
             allowed = None if request.allowed is None else request.allowed(path)
-            return law(self._fitted(logits), tree.params, history, allowed)
+            return self._law(logits, tree.params, history, allowed)
         except Exception:  # NaN, an empty support, or anything a user's processor may raise
             return None
 

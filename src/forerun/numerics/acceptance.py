@@ -55,7 +55,7 @@ def residual(p: Any, q: Any, token: int, scale: float = 1.0) -> Any:
         if 0 <= token < r.shape[0]:
             r[token] = max(scale * mass(p, token) - 1.0, 0.0)
     else:
-        r = xp.clip(scale * p - _beside(q, p, xp), min=0)
+        r = _excess(p, q, scale, xp)
     total = xp.sum(r)
     return r / total if bool(total > 0) else p
 
@@ -69,7 +69,7 @@ def excess(p: Any, q: Any, token: int, scale: float) -> float:
         return scale * max(float(xp.sum(p, dtype=xp.float64)) - mass(p, token), 0.0) + max(
             scale * mass(p, token) - 1.0, 0.0
         )
-    return float(xp.sum(xp.clip(scale * p - _beside(q, p, xp), min=0), dtype=xp.float64))
+    return float(xp.sum(_excess(p, q, scale, xp), dtype=xp.float64))
 
 
 def carried(z: float, scale: float) -> float:
@@ -83,6 +83,15 @@ def total_variation(p: Any, q: Any) -> float:
     p = host(p) if isinstance(p, SparseLaw) else p
     xp = array_namespace(p)
     return 0.5 * float(xp.sum(xp.abs(p - _beside(q, p, xp)), dtype=xp.float64))
+
+
+def _excess(p: Any, q: Any, scale: float, xp: Any) -> Any:
+    """[scale·p − q]+, p an array."""
+    if isinstance(q, SparseLaw) and type(p) is np.ndarray:
+        r = scale * p
+        r[q.ids] = (r[q.ids] - q.p).clip(min=0)
+        return r
+    return xp.clip(scale * p - _beside(q, p, xp), min=0)
 
 
 def _excess_on_support(p: SparseLaw, q: Any, token: int, scale: float) -> Any:
