@@ -9,6 +9,7 @@ import pytest
 
 from forerun.drafters import NEEDS, with_model
 from forerun.errors import OptionError
+from forerun.pace import Pace
 from forerun.plan import report
 from forerun.plan.check import check
 from forerun.plan.forecast import MOST, accepted_by_depth, plan
@@ -73,6 +74,17 @@ def test_sampling_is_predicted_too(monkeypatch):
     checked = check(target, found, given={"model": small}, repeats=9, clock=clock)
     for one in checked:
         assert one.predicted == pytest.approx(one.measured, rel=0.2), one
+
+
+def test_auto_is_told_what_a_first_pass_takes_longer(monkeypatch):
+    seen = []
+    monkeypatch.setattr("forerun.plan.forecast.awakening", lambda *models, clock: 0.25)
+    monkeypatch.setattr(
+        "forerun.plan.forecast.Pace", lambda costs: seen.append(costs) or Pace(costs)
+    )
+    planned()
+    assert {tuple(costs.first.items()) for costs in seen} >= {(("model", 0.25),), ()}
+    assert all(costs.first.keys() == costs.draft.keys() for costs in seen)
 
 
 def test_several_requests_at_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 
@@ -108,6 +109,25 @@ def test_seconds_by_token_are_passes_of_the_draft_model():
     for at in range(1, 20):
         assert found.moments[at].seconds == pytest.approx((first, 2 * first, 3 * first))
     assert found.beside == 0
+
+
+@pytest.mark.parametrize(("stride", "passes"), [(1, "(t d d )+"), (3, "(d t d d )+")])
+def test_a_draft_is_timed_behind_a_pass_of_the_target(monkeypatch, stride, passes):
+    """As in a round, where the target's weights drive the draft model's out of the caches."""
+    clock, target, small = models()
+    text = write(target, Asked(name="a", prompt=[0, 1, 2]), {"max_tokens": 24, "temperature": 0})
+    done = []
+    for letter, model in (("t", target), ("d", small)):
+
+        def extend(steps, letter=letter, extend=model.extend):
+            done.append(letter)
+            return extend(steps)
+
+        monkeypatch.setattr(model, "extend", extend)
+    asked = (ModelDrafter(small), verifier("coupled"), text, [1.0] * 24, 2)
+    found = replay(target, *asked, stride=stride, most=6, clock=clock)
+    assert len(found.moments) == 6
+    assert re.fullmatch(passes, "".join(f"{letter} " for letter in done))
 
 
 def test_trees_that_are_drawn_are_judged_by_the_target():

@@ -135,7 +135,11 @@ def test_what_the_server_is_set_up_with(serve):
         assert (found["model"], found["chat"], found["vocab_size"]) == ("tiny", True, WIDE)
         assert found["drafters"] == ["ngram"]
         assert (found["verifier"], found["num_draft"]) == ("auto", 3)
-        assert found["costs"] == {"target_seconds": [0.25, 0.5], "draft_seconds": {}}
+        assert found["costs"] == {
+            "target_seconds": [0.25, 0.5],
+            "draft_seconds": {},
+            "first_draft_seconds": {},
+        }
         for _ in range(3):
             server.complete("ab ab ab", max_tokens=30)
         assert server.ask("/v1/forerun/setup").body == before.body  # whoever asked meanwhile

@@ -197,6 +197,7 @@ class PassCosts(Reply):
 
     target_seconds: list[float]  # of a pass over 1, 2, … new rows
     draft_seconds: dict[str, list[float]]  # the same of drafters that run a model, by name
+    first_draft_seconds: dict[str, float]  # what the first pass of a round takes beyond those
 
 
 class Setup(Reply):

@@ -25,7 +25,7 @@ from forerun.drafters.base import Drafter, models
 from forerun.engine.choices import AUTO, choose_verifier
 from forerun.errors import ForerunError, OptionError
 from forerun.models.base import Model
-from forerun.models.cost import measured, stated
+from forerun.models.cost import awakening, measured, stated
 from forerun.numerics.token_tree import Drawn
 from forerun.pace import Costs, Pace
 from forerun.plan.replay import Replay, chances, replay
@@ -248,6 +248,7 @@ def _recorded(
     """Its replays, by size: in as many places as there is time for."""
     model = next(iter(models(job.drafter).values()), None)  # of its usual way
     passes = () if model is None else stated(model) or measured(model, clock)
+    first = 0.0 if model is None else awakening(model, target, clock=clock)
     verifier = find_verifier(job.verifier)
     found: dict[int, Recorded] = {}
     for number, size in enumerate(job.sizes):
@@ -265,7 +266,7 @@ def _recorded(
         stride = max(1, -int(-whole // max(left, 1e-9)))
         stride = min(stride, min(len(text.output) for text in texts) // 2)
         replays = [along(i, stride) for i in range(len(texts))]
-        found[size] = Recorded.of(job.drafter, replays, passes)
+        found[size] = Recorded.of(job.drafter, replays, passes, first)
         seconds -= clock() - start
     return found
 
@@ -341,11 +342,13 @@ def _walked(
     """The mean of a few walks where coins decide, of one where none does."""
     lengths = [(len(text.request.prompt), len(text.output)) for text in forecast.texts]
     fixed = forecast.stated  # as the engine would take them
-    passes = {part.name: part.pass_seconds for part in parts if part.pass_seconds}
+    models = [part for part in parts if part.pass_seconds]
+    passes = {part.name: part.pass_seconds for part in models}
+    first = {part.name: part.first for part in models}
 
     def walks() -> Iterator[Walked]:
         for seed in range(WALKS if any(map(_by_coins, parts)) else 1):
-            pace = Pace(Costs(target=costs.by_rows, draft=passes, fixed=fixed))
+            pace = Pace(Costs(target=costs.by_rows, draft=passes, first=first, fixed=fixed))
 
             def control(pace: Pace = pace) -> Control:
                 return AdaptiveControl(pace) if num_draft is None else FixedControl(num_draft)

@@ -31,7 +31,7 @@ from time import perf_counter
 from typing import Any
 
 from forerun.decode import pass_step
-from forerun.drafters.base import Drafter, DraftRequest, Outlook, begin, outlook
+from forerun.drafters.base import Drafter, DraftRequest, Outlook, begin, models, outlook
 from forerun.drafters.head import ReadsFeatures
 from forerun.drafters.lookup import ReadingDrafter
 from forerun.drafters.model import ModelDrafter
@@ -193,6 +193,8 @@ class Along:
             self._drafter.propose([self._request(1, self._sampler(at, []))])
             g.round += 1
             g.draws.begin_round(g.round, len(g.ids))
+        if models(self._drafter) and (self._stride > 1 or not self._reading):
+            self._pass()
         start = self._clock()
         (proposal,) = self._drafter.propose([self._request(self._size, self._sampler(at, marks))])
         end = self._clock()
@@ -218,6 +220,14 @@ class Along:
         start = self._clock()
         self._drafter.observe(g.slot, new)
         return (self._clock() - start) / len(new)
+
+    def _pass(self) -> None:
+        """The target's, which in a round stands before every draft: its weights take the place of
+        the drafter's in the caches."""
+        g, target = self._g, self._target
+        read = target.length(g.slot)
+        target.extend([Step(slot=g.slot, tokens=(g.ids[0],), rows=0)])
+        target.keep(g.slot, read)
 
     def _request(self, size: int, sample: Sampler) -> DraftRequest:
         g = self._g

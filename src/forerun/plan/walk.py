@@ -67,12 +67,17 @@ class Recorded:
     replays: Sequence[Replay]  # by text
     seconds: Sequence[float]  # of a draft of 1, 2, … tokens
     pass_seconds: tuple[float, ...] = ()  # of its model, by rows; (): it looks things up
+    first: float = 0.0  # seconds that its model's first pass in a round takes longer
     places: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot -> text, tokens of it
     behind: dict[int, int] = field(default_factory=dict)  # slot -> tokens its model has not read
 
     @classmethod
     def of(
-        cls, drafter: Drafter, replays: Sequence[Replay], pass_seconds: tuple[float, ...] = ()
+        cls,
+        drafter: Drafter,
+        replays: Sequence[Replay],
+        pass_seconds: tuple[float, ...] = (),
+        first: float = 0.0,
     ) -> Recorded:
         return cls(
             name=drafter.name,
@@ -80,6 +85,7 @@ class Recorded:
             replays=replays,
             seconds=_typical([m for one in replays for m in one.moments.values()]),
             pass_seconds=pass_seconds,
+            first=first,
         )
 
     @property

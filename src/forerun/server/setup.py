@@ -31,5 +31,6 @@ def setup(engine: Engine, name: str) -> Setup:
         else PassCosts(
             target_seconds=list(costs.target),
             draft_seconds={name: list(seconds) for name, seconds in costs.draft.items()},
+            first_draft_seconds=dict(costs.first),
         ),
     )
