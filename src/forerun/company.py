@@ -142,7 +142,7 @@ class Company:
                     offers += seat.control.offers(i, seat, self._worth)
         if not offers:
             return self._made(self._plain, self._plain)
-        self._seconds = self._pace.rows(self._at, self._most)
+        self._seconds = self._pace.rows(self._at, self._widest(offers))
         offers = self._preferred(offers, by=lambda offer: (offer.request, offer.passes))
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.passes not in self._pace.costs.draft]
@@ -150,6 +150,13 @@ class Company:
             best = self._best(self._preferred(lookups), best.rate) or best
         tried = self._tried(offers, best)
         return self._made(best if tried is None else tried, best)
+
+    def _widest(self, offers: Sequence[Offer]) -> int:
+        """Rows where each that may drafts the most that it offers."""
+        most = dict[int, int]()
+        for offer in offers:
+            most[offer.request] = max(most.get(offer.request, 0), len(offer.survival))
+        return min(self._plain.rows + sum(most.values()), self._most)
 
     def _preferred(
         self, offers: Sequence[Offer], by: Callable[[Offer], Hashable] = lambda one: one.request
