@@ -82,6 +82,26 @@ def served():
         one.close()
 
 
+def test_the_next_server_remembers_what_this_one_wrote(served, tmp_path):
+    answers = []
+    for _ in range(2):
+        server = served(
+            "-m", "fake", "--drafter", "suffix", "-k", "3", "--memory", str(tmp_path / "kept")
+        )  # fmt: skip
+        body = {"prompt": "the cat", "max_tokens": 30, "temperature": 0}
+        status, raw = server.ask("/v1/completions", body)
+        assert status == 200
+        answers.append(json.loads(raw))
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(30) == 0
+    first, second = answers
+    assert first["choices"][0]["text"] == second["choices"][0]["text"]
+    drafted = [answer["metrics"]["speculative_decoding"] for answer in answers]
+    rates = [counts["draft_acceptance_rate"] for counts in drafted]
+    assert rates[0] < 1, "it knew nothing of the text"
+    assert rates[1] == 1, drafted
+
+
 def test_it_serves(served):
     server = served("-m", "fake", "--drafter", "ngram", "-k", "3")
     assert server.ask("/health") == (200, b'{"status":"ok"}')
