@@ -1,7 +1,7 @@
 """What a trained head brings on prompts it was not trained on, and on MT-Bench's first questions.
 
     python benchmarks/head_speed.py MODEL HEAD [--data FOLDER] [--seconds 120] [--tokens 96]
-        [--also suffix+head-tree]
+        [--num-draft 4] [--also suffix+head-tree]
 
 As `forerun train` measures at its end: each prompt by plain decoding, suffix, head and suffix+head
 in turn. MT-Bench is read from the folder that benchmarks/data.py makes.
@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder of benchmarks/data.py")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each set of prompts")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="most of an answer")
+    parser.add_argument("--num-draft", type=int, default=FIXED, help="γ, for tokens a pass")
     parser.add_argument("--also", action="append", default=[], metavar="DRAFTER")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
@@ -46,10 +47,11 @@ def main() -> None:
             list(of_prompts(turns)),
             seconds=options.seconds,
             tokens=options.tokens,
+            num_draft=options.num_draft,
             drafters=(*DRAFTERS, *options.also),
         )
         print(f"\n{name}: {rows[0].tokens} tokens of plain decoding\n")
-        print(f"| | | tokens a pass, γ = {FIXED} | tokens/s | to plain |")
+        print(f"| | | tokens a pass, γ = {options.num_draft} | tokens/s | to plain |")
         print("| --- | --- | --- | --- | --- |")
         for row in rows:
             plain = next(r for r in rows if r.sampling == row.sampling)

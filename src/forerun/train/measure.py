@@ -49,7 +49,7 @@ class Row:
 
     @property
     def tokens_per_pass(self) -> float:
-        """With γ = FIXED."""
+        """With γ fixed."""
         return self.fixed_tokens / self.fixed_passes if self.fixed_passes else 0.0
 
 
@@ -60,6 +60,7 @@ def measured(
     *,
     seconds: float,
     tokens: int = TOKENS,
+    num_draft: int = FIXED,
     drafters: Sequence[str] = DRAFTERS,
     cache: Path | None = None,
     stopping: Callable[[], bool] = lambda: False,
@@ -79,7 +80,7 @@ def measured(
             break
         watch(spent / seconds)
         for row in rows[number % len(rows) :] + rows[: number % len(rows)]:
-            _answer(engines[row.drafter], row, chat, tokens)
+            _answer(engines[row.drafter], row, chat, tokens, num_draft)
     return rows
 
 
@@ -112,7 +113,7 @@ def _engine(model: Model, name: str, head: Path, cache: Path | None) -> Any:
     return load(model, drafter=name, head=head if "head" in name else None, cache=cache)
 
 
-def _answer(engine: Any, row: Row, chat: Chat, tokens: int) -> None:
+def _answer(engine: Any, row: Row, chat: Chat, tokens: int, num_draft: int) -> None:
     prompt = _prompt(chat)
     options = {"temperature": TEMPERATURES[row.sampling], "max_tokens": tokens}
     began = time.perf_counter()
@@ -120,7 +121,7 @@ def _answer(engine: Any, row: Row, chat: Chat, tokens: int) -> None:
     row.seconds += time.perf_counter() - began
     row.tokens += len(done.tokens)
     fixed: Completion = engine.generate(
-        prompt, **options, num_draft=0 if row.drafter == PLAIN else FIXED
+        prompt, **options, num_draft=0 if row.drafter == PLAIN else num_draft
     )
     row.fixed_tokens += len(fixed.tokens)
     row.fixed_passes += len(fixed.trace)
