@@ -84,9 +84,8 @@ SURFACE = {
         "--tokens", "--no-tiny", "--trust-reference", "--out", "--json", "--no-color",
     },
     "train": {
-        "MODEL", "-o --out", "--minutes", "--data", "--from-traces", "--eval", "--form", "--layers",
-        "--draft-vocab",
-        "-t --threads", "--seed", "--json", "--no-color",
+        "MODEL", "-o --out", "--minutes", "--data", "--from-traces", "--eval", "--from", "--form",
+        "--layers", "--draft-vocab", "-t --threads", "--seed", "--json", "--no-color",
     },
     "models": {"--json", "--no-color"},
     "models pull": {"NAME", "--no-color"},

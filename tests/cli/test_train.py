@@ -97,6 +97,9 @@ def test_options_reach_the_run(cli, target, pretended):
     wanted = Pretended.wanted_last
     assert (wanted.layers, wanted.draft_vocab, wanted.seed) == ((0, 2), 9, 4)
     assert (wanted.minutes, wanted.threads, wanted.out) == (2.5, 1, pretended)
+    assert (wanted.form, wanted.start) == ("eagle3", None)
+    cli("train", target, "-o", pretended, "--from", "a-head")
+    assert Pretended.wanted_last.start == "a-head"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,10 @@ def test_options_reach_the_run(cli, target, pretended):
         (["--draft-vocab", "0"], "--draft-vocab must be at least 1, not 0"),
         (["--layers", "two"], "--layers takes numbers such as 2,15,27, not 'two'"),
         (["--layers", "0,9"], "--layers are from 0 to 4, not 9"),
+        (["--from", "shipped"], "--from shipped: no head for"),
+        (["--from", "nowhere"], "nowhere: no config.json there: not a head's folder"),
+        (["--from", "head", "--form", "hydra"], "--form is settled by the head that --from names"),
+        (["--from", "head", "--layers", "2"], "--layers is settled by the head that --from names"),
         (["--threads", "0"], "threads must be a whole number from 1 to"),
     ],
 )

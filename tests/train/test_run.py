@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from forerun.errors import OptionError
@@ -65,6 +66,20 @@ def test_a_run_ends_with_a_head_that_was_judged(model, tmp_path):
         assert 0 <= one.survival[-1] <= one.survival[0] <= 1
     assert {row.drafter for row in outcome.rows} == {"plain", "suffix", "head", "suffix+head"}
     assert all(row.speed > 0 and row.tokens_per_pass >= 1 for row in outcome.rows)
+
+
+def test_a_run_goes_on_from_a_head(model, tmp_path):
+    first = run(tmp_path / "one", model).go()
+    model = tiny.target(tmp_path)  # whose states nobody reads yet
+    outcome = run(tmp_path / "two", model, start=str(first.head), layers=None).go()
+    before, after = read_head(first.head), read_head(outcome.head)
+    assert after.ids.tolist() == before.ids.tolist()
+    assert after.config == before.config
+    assert outcome.updates > 2
+    far = np.abs(after["fc.weight"] - before["fc.weight"]).max()
+    assert 0 < far < 0.2, "another beginning is farther"
+    with pytest.raises(OptionError, match=r"holds a run for .* with start"):
+        run(tmp_path / "two", model)
 
 
 def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_path):

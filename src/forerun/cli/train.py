@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SAY_EVERY = 15.0  # seconds between lines, where there is no terminal
 _SHARE = 4  # the target's caches may take a fourth of the machine's memory
 LEAST_MINUTES = 1.0
+FORM, DRAFT_VOCAB = "eagle3", 16384
 
 
 def train(
@@ -73,15 +74,24 @@ def train(
             "forerun]",
         ),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="HEAD",
+            help="Go on from this head: a folder, or shipped, the one that comes with forerun. "
+            "\\[default: begin with nothing]",
+        ),
+    ] = None,
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--form",
             metavar="NAME",
             help="Of the head: eagle3, a layer with attention; or, quicker to train, hydra, "
-            "blockwise or medusa, without.",
+            "blockwise or medusa, without. \\[default: eagle3]",
         ),
-    ] = "eagle3",
+    ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
@@ -92,11 +102,14 @@ def train(
         ),
     ] = None,
     draft_vocab: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--draft-vocab", parser=whole, metavar="N", help="Tokens that can be drafted."
+            "--draft-vocab",
+            parser=whole,
+            metavar="N",
+            help="Tokens that can be drafted. \\[default: 16384]",
         ),
-    ] = 16384,
+    ] = None,
     threads: Annotated[
         int | None, typer.Option("-t", "--threads", parser=whole, metavar="N", help=THREADS)
     ] = None,
@@ -122,6 +135,8 @@ def train(
 
       forerun train model.gguf -o run --data chats.jsonl --eval others.jsonl
 
+      forerun train smollm2 -o mine --from shipped --data my-chats.jsonl --minutes 20
+
     Needs the extra train. Exit code 130 after Ctrl-C, which saves what there is.
     """
     try:
@@ -131,10 +146,13 @@ def train(
         raise MissingExtraError.of(error.name or "torch", "train", "forerun train") from None
     if not minutes >= LEAST_MINUTES:
         raise OptionError(f"--minutes must be at least {LEAST_MINUTES:g}, not {minutes:g}")
-    if draft_vocab < 1:
+    if draft_vocab is not None and draft_vocab < 1:
         raise OptionError(f"--draft-vocab must be at least 1, not {draft_vocab}")
-    if form not in forms.FORMS:
+    if form is not None and form not in forms.FORMS:
         raise UnknownNameError.of("form", form, forms.FORMS)
+    settled = {"--form": form, "--layers": layers, "--draft-vocab": draft_vocab}
+    if start is not None and (given := [name for name, v in settled.items() if v is not None]):
+        raise OptionError(f"{given[0]} is settled by the head that --from names: leave it out")
     checked_threads(threads)
     wanted = running.Wanted(
         minutes=minutes,
@@ -143,8 +161,9 @@ def train(
         recorded=tuple(from_traces or ()),
         evaluation=evaluation,
         layers=None if layers is None else _layers(layers),
-        form=form,
-        draft_vocab=draft_vocab,
+        form=form or FORM,
+        draft_vocab=draft_vocab or DRAFT_VOCAB,
+        start=start,
         threads=usable_cores() if threads is None else threads,
         seed=seed,
     )

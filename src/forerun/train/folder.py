@@ -34,6 +34,7 @@ class Identity:
     seed: int
     data: str  # digest of the files; "" for the shipped prompts
     evaluation: str
+    start: str = ""  # digest of the head it goes on from
 
 
 class Folder:
@@ -75,7 +76,7 @@ class Folder:
     def _compare(self, found: dict[str, object], identity: Identity) -> None:
         wanted = json.loads(json.dumps(asdict(identity)))
         for name, value in wanted.items():
-            if found.get(name) != value:
+            if found.get(name, "") != value:
                 said = "target" if name == "fingerprint" else name.replace("_", " ")
                 raise OptionError(
                     f"--out {self.path} holds a run for {found.get('target')} with {said} "

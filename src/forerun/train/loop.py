@@ -31,6 +31,7 @@ from forerun.train.loss import EARLY, WEIGHTS, unrolled_loss
 from forerun.train.workers import Workers
 
 RATE, WARM_UP = 3e-3, 50  # of Adam; updates over which it rises
+AGAIN = 1e-3  # the rate of a head that was trained before
 PAIRS = 600  # of an update, at least
 FEWER = 0.6  # of the schedule, at its beginning, that unrolls only the steps of EARLY
 DISTANCE = 0.08  # of the schedule, at its end, that trains the distance

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import torch
 
 from forerun.errors import OptionError
 from forerun.models.base import Model
+from forerun.models.heads.checkpoint import WEIGHTS
 from forerun.train.batches import Corpus
 from forerun.train.chats import read_chats
 from forerun.train.clock import Clock
@@ -33,8 +34,9 @@ from forerun.train.features import Taps
 from forerun.train.folder import Folder, Identity, digest
 from forerun.train.forms import made, usual_layers
 from forerun.train.from_traces import read_answers
-from forerun.train.loop import Training, initialised, quicker_type
+from forerun.train.loop import AGAIN, RATE, Training, initialised, quicker_type
 from forerun.train.measure import Row, measured
+from forerun.train.start import Start
 from forerun.train.target import FrozenTarget, draft_ids
 from forerun.train.texts import TextFile
 from forerun.train.workers import Workers
@@ -62,6 +64,7 @@ class Wanted:
     threads: int = 1
     seed: int = 0
     form: str = "eagle3"
+    start: str | None = None  # a head to go on from, whose form, layers and ids are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +103,19 @@ class Run:
         cache: Path | None = None,
     ) -> None:
         self._cache = cache
-        self._wanted, self._model, self._tell, self._stopping = wanted, model, tell, stopping
+        self._model, self._tell, self._stopping = model, tell, stopping
         chats = None if wanted.data is None else read_chats("--data", wanted.data)
         judging = wanted.evaluation
         evaluation = None if judging is None else read_chats("--eval", judging)
         if model.tokenizer is None:
             raise OptionError(f"{model.name} has no tokenizer: there is no text to train on")
         recorded = read_answers(wanted.recorded, model)
+        self._start = start = None if wanted.start is None else Start.read(wanted.start, model)
+        if start is not None:
+            wanted = replace(
+                wanted, form=start.form, layers=start.layers, draft_vocab=len(start.ids)
+            )
+        self._wanted = wanted
         self._target = target = FrozenTarget.of(model)
         layers = wanted.layers or usual_layers(wanted.form, target.numbers.layers)
         if bad := [n for n in layers if not 0 <= n <= target.numbers.layers]:
@@ -123,6 +132,7 @@ class Run:
                 seed=wanted.seed,
                 data=digest(wanted.data, *wanted.recorded),
                 evaluation=digest(wanted.evaluation),
+                start="" if start is None else digest(start.head.path / WEIGHTS),
             )
         )
         self._clock = Clock(self._folder.clock, wanted.minutes, now)
@@ -159,7 +169,12 @@ class Run:
         target, kind = self._target, quicker_type()
         form = made(self._wanted.form, target, self._taps, len(ids))
         output = target.output[torch.from_numpy(ids)]
-        head = initialised(form.head, self._wanted.seed, output)
+        if self._start is None:
+            head = initialised(form.head, self._wanted.seed, output)
+            early, rate = form.early, RATE
+        else:
+            head = self._start.into(form)
+            early, rate = form.weights, AGAIN
         judges = {
             name: Judge(held, law, target.output, ids, greedy=HELD_OUT[name] == 0)
             for name, (held, law) in judged.items()
@@ -172,7 +187,8 @@ class Run:
                 seed=self._wanted.seed,
                 workers=workers,
                 weights=form.weights,
-                early=form.early,
+                early=early,
+                rate=rate,
             )
             if not self._updates(training, judges, workers):
                 return None
@@ -244,9 +260,9 @@ class Run:
     def _ids(self, texts: TextFile) -> np.ndarray[Any, np.dtype[np.int64]]:
         path = self._folder.ids
         if not path.exists():
-            found = draft_ids(
-                texts, self._wanted.draft_vocab, self._target.vocabulary, self._model.eos
-            )
+            size, start = self._wanted.draft_vocab, self._start
+            found = draft_ids(texts, size, self._target.vocabulary, self._model.eos)
+            found = found if start is None else start.ids
             fresh = path.with_suffix(".part.npy")
             np.save(fresh, found)
             fresh.replace(path)
