@@ -137,7 +137,7 @@ class MisreportingHead(HeadDrafter):
         q = []
         for token, drawn_from in zip(proposal.tree.tokens, proposal.q):
             own = np.full(3, 1e-9)
-            own[: len(self.model.ids)] += drawn_from[self.model.ids]
+            own[: len(self.model.ids)] += np.asarray(drawn_from)[self.model.ids]
             own[token] += 1e-3
             q.append(own / own.sum())
         return dataclasses.replace(proposal, q=tuple(q))
@@ -148,6 +148,43 @@ def test_a_head_whose_q_is_of_other_ids(verifier):
     assert (head(3).ids != np.arange(2)).any()
     assert distance(verifier=verifier, drafter=MisreportingHead(True)) < EXACT
     assert distance(verifier=verifier, drafter=MisreportingHead(False)) > FAR
+
+
+class CutHead(HeadDrafter):
+    """Drafts likely tokens alone; what it says of it `report` makes of that law and the whole."""
+
+    def __init__(self, report):
+        super().__init__(head(3))
+        self.report = report
+        self.laws = {}
+
+    def _law(self, *asked):
+        self._least = 0.0
+        whole = super()._law(*asked)
+        self._least = 0.5
+        q = super()._law(*asked)
+        self.laws[id(q)] = (q, whole)
+        return q
+
+    def propose(self, requests):
+        self.laws.clear()
+        return [
+            dataclasses.replace(one, q=tuple(self.report(*self.laws[id(q)]) for q in one.q))
+            for one in super().propose(requests)
+        ]
+
+
+@pytest.mark.parametrize("verifier", ["rejection", "block"])
+def test_a_head_that_says_nothing_of_its_cut(verifier):
+    cut = []
+
+    def honest(q, whole):
+        cut.append(len(q.ids) < len(whole.ids))
+        return q
+
+    assert distance(verifier=verifier, drafter=CutHead(honest)) < EXACT
+    assert any(cut)
+    assert distance(verifier=verifier, drafter=CutHead(lambda q, whole: whole)) > FAR
 
 
 # ------------------------------------------------------------------ verifiers with a wrong rule
