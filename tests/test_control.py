@@ -169,6 +169,34 @@ def test_without_the_account_the_same_trace_breaks_the_bound(monkeypatch):
 # ------------------------------------------------------------------ what pays
 
 
+@pytest.mark.parametrize("look", [0.0, 0.01, 0.05, 0.3])
+def test_looking_for_drafts_is_paid_for_too(look):
+    given = costs()
+    control = adaptive(given)
+    control.pace.learn_look(look)
+    spent, looks = 0.0, []
+    for n in range(2000):
+        plan = planned(control, Scripted(), 10 + n, 50)
+        told(control, plan, 0)
+        spent += price(given, plan, plan.num_draft + 1) + look * plan.looked
+        looks.append(plan.looked)
+        assert spent <= (1 + MARGIN) * (n + 1) + 1 + 1e-9
+    assert looks[0]
+    share = sum(looks) / len(looks)
+    assert share == 1 if look < MARGIN else 0.3 * MARGIN < share * look < 1.1 * MARGIN
+    rests = "".join(" L"[looked] for looked in looks[200:]).split("L")
+    assert all(len(rest) >= 10 for rest in rests[1:-1] if rest), "it saves for several looks"
+
+
+def test_who_is_accepted_need_not_rest():
+    control = adaptive(costs())
+    control.pace.learn_look(0.3)
+    for n in range(300):
+        plan = planned(control, Scripted(), 10 + n, 50)
+        assert plan.looked
+        told(control, plan, plan.num_draft)
+
+
 def test_speculation_that_pays_is_used():
     *_, spent = run(costs(), TRACES["everything"])[-1]
     assert spent < 0.2 * 300

@@ -23,7 +23,7 @@ class RoundClock:
 
     def drafted(self, shares: Sequence[float]) -> None:
         self._drafted = sum(shares)
-        self._planned = (self._since() - self._drafted) / self._sharers
+        self.planned = (self._since() - self._drafted) / self._sharers  # seconds of each
 
     def read(self) -> None:
         self._target = self._since()
@@ -32,7 +32,7 @@ class RoundClock:
         verify = self._since()
         self._verify += verify
         target = self._target / self._sharers
-        return Times(draft=drafted + self._planned, target=target, verify=verify)
+        return Times(draft=drafted + self.planned, target=target, verify=verify)
 
     def skip(self) -> None:
         """What was done since is none of the round's: it was for those who look at it."""

@@ -83,8 +83,10 @@ def learn_batch(
     drafted: Sequence[TokenTree],
     took: Sequence[float],
     times: Times,
+    planned: float = 0.0,
 ) -> None:
-    """What the plans' round took as a whole, and each one's share of its drafter's time."""
+    """What the plans' round took as a whole, each one's share of its drafter's time, and what it
+    took to plan for one."""
     pace, at = _pace(controls), next((plan.at for plan in plans if plan.at is not None), None)
     if pace is None or at is None or pace.costs.fixed:
         return
@@ -95,6 +97,8 @@ def learn_batch(
             drafting.add_all(plan.passes, reads(shape, len(tree)), plan.outlook.unread)
             drafters[plan.passes] = drafters.get(plan.passes, 0.0) + seconds
     pace.learn(at, len(plans) + sum(map(len, drafted)), times, drafting, drafters)
+    if all(plan.looked for plan in plans):
+        pace.learn_look(planned)
 
 
 def _pace(controls: Sequence[Control]) -> Pace | None:
@@ -285,6 +289,7 @@ class Company:
                     tried=offer is not None and i not in best.made,
                     worth=self._worth,
                     price=paid[i] if offer else 0.0,
+                    looked=seat.control.looks,
                     at=self._at,
                 )
             )

@@ -17,8 +17,10 @@ What this may cost is bounded, whatever the drafts are worth. `company.py` says 
 beyond that of a company that drafts nothing, and what a token of it is worth: the company's plain
 pass, divided by its rows. Each request has an account, in seconds. It begins with one token's
 worth; an accepted token pays in its worth, every token MARGIN of it; what drafting costs beyond the
-plain pass is paid out of it, and a draft must be affordable should nothing of it be accepted. So
-the account never falls below 0, which for a request alone is
+plain pass is paid out of it, and a draft must be affordable should nothing of it be accepted. To
+look for drafts takes time, too, and is paid likewise: a request that cannot pay it rests, which is
+plain decoding without a look, until it has saved REST of a token's worth. So the account never
+falls below 0, which for a request alone is
 
     cost of n tokens ≤ (1 + MARGIN)·n + 1      in passes of plain decoding
 
@@ -43,6 +45,7 @@ from forerun.trace import Expected
 
 MARGIN = 0.02  # of plain decoding's time
 SAVED = 8.0  # tokens' worth: most the account can hold
+REST = 0.25  # of a token's worth: saved before a request looks for drafts again
 WAIT, LONGEST = 16, 64  # rounds
 HALF = 0.5  # of what a drafter that says no chances, and was not seen yet, is believed to guess
 DEPTHS = (1, 2, 3, 4, 6, 8, 11, 15)  # of trees that are offered
@@ -61,6 +64,7 @@ class Plan:
     expected: Expected | None = None
     tried: bool = False  # against expectation, to see whether it pays by now
     price: float = 0.0  # seconds that it pays for its draft
+    looked: bool = False  # for drafts, which takes time whatever comes of it
     worth: float = 0.0  # seconds that a token was worth
     at: Situation | None = None  # in which it was made; None where all γ are fixed
 
@@ -173,16 +177,21 @@ class AdaptiveControl:
         self._asked: dict[str, int] = {}  # round of the drafter's last draft
         self._tried: dict[str, int] = {}  # and of its last try
         self._patience: dict[str, int] = {}  # rounds to wait for the next
+        self.looks = True  # in this round; False: it rests
 
     def offers(self, request: int, seat: Seat, worth: float) -> list[Offer]:
         """What its drafters could draft, in order."""
         most = min(seat.room, self.pace.costs.widest - 1)
         account = worth if self._account is None else self._account
+        funds = account + MARGIN * worth - self.pace.look
+        self.looks = funds > 0 and (self.looks or account >= REST * worth)
         found: list[Offer] = []
+        if not self.looks:
+            return found
         for name, part in seat.drafters.items() if most > 0 else ():
             for said in ways(part, seat.slot, seat.length, most):
                 if said.most > 0:
-                    found += self._offered(request, name, said, most, account + MARGIN * worth)
+                    found += self._offered(request, name, said, most, funds)
         return found
 
     def _offered(
@@ -223,7 +232,8 @@ class AdaptiveControl:
         accepted = len(path)
         account = plan.worth if self._account is None else self._account
         income = plan.worth * (accepted + MARGIN * (1 + accepted))
-        self._account = min(account + income - plan.price, SAVED * plan.worth)
+        spent = plan.price + (self.pace.look if plan.looked else 0.0)
+        self._account = min(account + income - spent, SAVED * plan.worth)
         self._rounds += 1
         if plan.drafter is None:
             return

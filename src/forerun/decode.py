@@ -70,7 +70,7 @@ def decode_round(
         records.append(_record(g, draft.plan, proposal, p, verdict, kinds, start, times))
         clock.skip()
         g.round += 1
-    learn(batch, drafts, clock.whole())
+    learn(batch, drafts, clock.whole(), clock.planned)
     return records
 
 
@@ -105,14 +105,17 @@ def propose(batch: Sequence[Generation], target: Model, drafter: Drafter | None)
     return drafts
 
 
-def learn(batch: Sequence[Generation], drafts: Sequence[Draft], times: Times) -> None:
-    """Tell control what the round took."""
+def learn(
+    batch: Sequence[Generation], drafts: Sequence[Draft], times: Times, planned: float
+) -> None:
+    """Tell control what the round took, and its planning for each."""
     learn_batch(
         [g.control for g in batch],
         [draft.plan for draft in drafts],
         [draft.proposal.tree for draft in drafts],
         [draft.seconds for draft in drafts],
         times,
+        planned,
     )
 
 

@@ -115,6 +115,7 @@ class Pace:
         self._widths: dict[tuple[Situation, int], _Last] = {}  # observed ÷ expected by rows
         self._ratios: dict[str, _Last] = {}  # observed ÷ expected by drafter
         self._verify = _Last(MANY)  # seconds a row
+        self._look = _Last(MANY)  # seconds of planning for a request
         self._usual: dict[str, Acceptance] = {}  # by drafter
 
     def usual(self, drafter: str) -> Acceptance:
@@ -182,6 +183,15 @@ class Pace:
             if drafter not in drafting.reading:
                 ratio = self._ratios.setdefault(drafter, _Last(MANY))
                 ratio.add(took[drafter] / expected, self._round)
+
+    @property
+    def look(self) -> float:
+        """Seconds that it takes to plan for a request, whatever is planned."""
+        return self._look.median(0.0)
+
+    def learn_look(self, seconds: float) -> None:
+        """What it took, in a round in which all were planned for."""
+        self._look.add(seconds, self._round)
 
     def _by_width(self, at: Situation, most: int) -> list[float]:
         """Observed ÷ expected for each width, interpolated between those that were seen."""

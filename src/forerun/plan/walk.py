@@ -184,7 +184,7 @@ def walk(
         counts = company.counts(plans, found)
         passing = costs.of(len(walkers) + counts.drafted)
         start = clock()
-        company.learn(plans, found, counts.seconds, passing)
+        company.learn(plans, found, counts.seconds, passing, took / len(walkers))
         took += clock() - start
         counts.tokens = company.go_on(plans, found)
         counts.seconds += passing + len(walkers) * beside
@@ -264,7 +264,12 @@ class Company:
         return counts
 
     def learn(
-        self, plans: Sequence[Plan], found: Sequence[Outcome], drafting: float, passing: float
+        self,
+        plans: Sequence[Plan],
+        found: Sequence[Outcome],
+        drafting: float,
+        passing: float,
+        planned: float,
     ) -> None:
         """As after a round of an engine."""
         controls = [one.control for one in self._walkers]
@@ -273,7 +278,7 @@ class Company:
         asked = sum(plan.drafter is not None for plan in plans)
         shares = [drafting / asked if plan.drafter is not None else 0.0 for plan in plans]
         times = Times(draft=drafting, target=passing, verify=0.0)
-        learn_batch(controls, plans, [tree for tree, _ in found], shares, times)
+        learn_batch(controls, plans, [tree for tree, _ in found], shares, times, planned)
 
     def go_on(self, plans: Sequence[Plan], found: Sequence[Outcome]) -> int:
         """The tokens that all texts grew by."""
