@@ -9,10 +9,14 @@ import { readRound, writeRound, type Round } from "./trace";
 
 export const VERSION = 1;
 
-/** Seconds of a pass over 1, 2, … new rows: the target's, and those of drafters that run a model. */
+/**
+ * Seconds of a pass over 1, 2, … new rows: the target's, and those of drafters that run a model; and what the
+ * first pass of those takes longer behind one of the target.
+ */
 export interface Costs {
   readonly target_seconds: readonly number[];
   readonly draft_seconds: Readonly<Record<string, readonly number[]>>;
+  readonly first_draft_seconds?: Readonly<Record<string, number>>;
 }
 
 /** What was asked of whom. */
@@ -38,7 +42,10 @@ export interface Recording extends Asked {
   readonly rounds: readonly Round[];
 }
 
-export const readCosts: Read<Costs> = object({ target_seconds: list(number), draft_seconds: map(list(number)) }, {});
+export const readCosts: Read<Costs> = object(
+  { target_seconds: list(number), draft_seconds: map(list(number)) },
+  { first_draft_seconds: map(number) },
+);
 
 const fields = object(
   { recording: one(VERSION), model: text, prompt: text, chat: flag, verifier: text, text, words: map(text), rounds: list(readRound) },

@@ -13,7 +13,7 @@ const SETUP = {
   drafters: ["suffix"],
   verifier: "auto",
   num_draft: "auto",
-  costs: { target_seconds: [0.01, 0.02], draft_seconds: {} },
+  costs: { target_seconds: [0.01, 0.02], draft_seconds: { head: [0.001] }, first_draft_seconds: { head: 0.0004 } },
 };
 const WISH = { prompt: "hello", chat: false, temperature: 1, num_draft: 2, verifier: "rejection", max_tokens: 9 };
 const round = vectors.runs[0]?.rounds[0];
