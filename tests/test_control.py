@@ -188,6 +188,15 @@ def test_looking_for_drafts_is_paid_for_too(look):
     assert all(len(rest) >= 10 for rest in rests[1:-1] if rest), "it saves for several looks"
 
 
+def test_a_round_that_looks_for_nothing_costs_nothing():
+    """The first behind a long text is plain, to compare others with."""
+    control = AdaptiveControl(Pace(Costs(target=FLAT)))
+    control.pace.learn_look(0.01)
+    plan = planned(control, Scripted(), 100_000, 50)
+    assert (plan.looked, plan.price, plan.num_draft) == (False, 0.0, 0)
+    assert planned(control, Scripted(), 10, 50).price >= 0.01
+
+
 def test_who_is_accepted_need_not_rest():
     control = adaptive(costs())
     control.pace.learn_look(0.3)

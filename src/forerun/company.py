@@ -137,6 +137,7 @@ class Company:
         seconds = self._seconds[rows - 1] + drafting.seconds
         self._plain = Drafts(rows=rows, tokens=float(rows), seconds=seconds, drafting=drafting)
         self._worth = seconds / rows
+        self._looked: list[int] = []  # those that looked for drafts
 
     def plans(self) -> list[Plan]:
         offers: list[Offer] = []
@@ -144,6 +145,7 @@ class Company:
             for i, seat in enumerate(self._seats):
                 if isinstance(seat.control, AdaptiveControl):
                     offers += seat.control.offers(i, seat, self._worth)
+                    self._looked += [i] * seat.control.looks
         if not offers:
             return self._made(self._plain, self._plain)
         self._seconds = self._pace.rows(self._at, self._widest(offers))
@@ -288,8 +290,8 @@ class Company:
                     expected=Expected(tokens=1 + sum(survival), seconds=share),
                     tried=offer is not None and i not in best.made,
                     worth=self._worth,
-                    price=paid[i] if offer else 0.0,
-                    looked=seat.control.looks,
+                    price=paid.get(i, 0.0) + (self._pace.look if i in self._looked else 0.0),
+                    looked=i in self._looked,
                     at=self._at,
                 )
             )

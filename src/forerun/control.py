@@ -63,7 +63,7 @@ class Plan:
     outlook: Outlook = UNKNOWN
     expected: Expected | None = None
     tried: bool = False  # against expectation, to see whether it pays by now
-    price: float = 0.0  # seconds that it pays for its draft
+    price: float = 0.0  # seconds that it pays for its draft, and for looking
     looked: bool = False  # for drafts, which takes time whatever comes of it
     worth: float = 0.0  # seconds that a token was worth
     at: Situation | None = None  # in which it was made; None where all γ are fixed
@@ -232,8 +232,7 @@ class AdaptiveControl:
         accepted = len(path)
         account = plan.worth if self._account is None else self._account
         income = plan.worth * (accepted + MARGIN * (1 + accepted))
-        spent = plan.price + (self.pace.look if plan.looked else 0.0)
-        self._account = min(account + income - spent, SAVED * plan.worth)
+        self._account = min(account + income - plan.price, SAVED * plan.worth)
         self._rounds += 1
         if plan.drafter is None:
             return

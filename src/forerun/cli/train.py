@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _SAY_EVERY = 15.0  # seconds between lines, where there is no terminal
 _SHARE = 4  # the target's caches may take a fourth of the machine's memory
 LEAST_MINUTES = 1.0
-FORM, DRAFT_VOCAB = "eagle3", 16384
 
 
 def train(
@@ -150,9 +149,15 @@ def train(
         raise OptionError(f"--draft-vocab must be at least 1, not {draft_vocab}")
     if form is not None and form not in forms.FORMS:
         raise UnknownNameError.of("form", form, forms.FORMS)
-    settled = {"--form": form, "--layers": layers, "--draft-vocab": draft_vocab}
-    if start is not None and (given := [name for name, v in settled.items() if v is not None]):
-        raise OptionError(f"{given[0]} is settled by the head that --from names: leave it out")
+    chosen: dict[str, Any] = {
+        "form": form,
+        "layers": None if layers is None else _layers(layers),
+        "draft_vocab": draft_vocab,
+    }
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    if start is not None and chosen:
+        option = f"--{next(iter(chosen)).replace('_', '-')}"
+        raise OptionError(f"{option} is settled by the head that --from names: leave it out")
     checked_threads(threads)
     wanted = running.Wanted(
         minutes=minutes,
@@ -160,12 +165,10 @@ def train(
         data=data,
         recorded=tuple(from_traces or ()),
         evaluation=evaluation,
-        layers=None if layers is None else _layers(layers),
-        form=form or FORM,
-        draft_vocab=draft_vocab or DRAFT_VOCAB,
         start=start,
         threads=usable_cores() if threads is None else threads,
         seed=seed,
+        **chosen,
     )
     screen = Screen(no_color=no_color)
     memory = usable_memory()

@@ -260,9 +260,11 @@ class Run:
     def _ids(self, texts: TextFile) -> np.ndarray[Any, np.dtype[np.int64]]:
         path = self._folder.ids
         if not path.exists():
-            size, start = self._wanted.draft_vocab, self._start
-            found = draft_ids(texts, size, self._target.vocabulary, self._model.eos)
-            found = found if start is None else start.ids
+            if self._start is None:
+                size, vocabulary = self._wanted.draft_vocab, self._target.vocabulary
+                found = draft_ids(texts, size, vocabulary, self._model.eos)
+            else:
+                found = self._start.ids
             fresh = path.with_suffix(".part.npy")
             np.save(fresh, found)
             fresh.replace(path)
