@@ -45,8 +45,9 @@ INLINE int scale_step(int type) {
          : is_super(type) ? 64 + 8 * 32
          : has_minima(type) ? 64 : 32;
 }
+/* What codes, as they are multiplied, are more than what they mean. */
 INLINE int offset_of(int type) {
-    return type == FR_Q8_0 ? 128 : type == FR_Q4_0 ? 8 : type == FR_Q5_0 ? 16
+    return type == FR_Q8_0 ? 128 - WIDE : type == FR_Q4_0 ? 8 : type == FR_Q5_0 ? 16
          : type == FR_Q6_K ? 32 : 0;
 }
 
@@ -61,6 +62,13 @@ INLINE vb codes_at(int type, const uint8_t *p, int j) {
         codes = vb_or(codes, vb_shift_and(vb_load(p + 256 + 64 * (j / 4)), 4 - 2 * (j % 4), 48));
     return codes;
 }
+
+/* Where registers are few, what is not needed at once waits in memory, and what is unpacked is
+   unpacked again for other rows. */
+#ifndef WAITS
+#define WAITS(value) (void)(value)
+#define AFRESH(pointer) (void)(pointer)
+#endif
 
 INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minimum,
                           scales_of_group *u) {
@@ -77,14 +85,58 @@ INLINE void unpack_scales(int type, const uint8_t *p, int within, vf super_minim
     }
     u->shift[0] = vf_mul(u->scale[0], vf_set(-0x1.8p23f));
     if (type == FR_Q6_K) u->shift[1] = vf_mul(u->scale[1], vf_set(-0x1.8p23f));
+    WAITS(*u);
 }
 
-INLINE vi dot(int type, vi sum, vb codes, const int8_t *x) {
-    return type == FR_Q8_0 ? vi_dot_wide(sum, codes, x) : vi_dot(sum, codes, x);
+/* Products of bytes, as they are summed. Most paths add them to their 32-bit sum at once. Where that
+   takes several instructions, sums grow in 16 bits first (NARROW: the path's own vn). */
+#ifndef NARROW
+typedef vi vn;
+INLINE vn vn_begin(vi sum) { return sum; }
+INLINE vn vn_dot(vn n, vb codes, const int8_t *x) { return vi_dot(n, codes, x); }
+INLINE vi vn_end(vi sum, vn n) { (void)sum; return n; }
+#endif
+
+/* Vectors of codes whose products 16 bits hold, pair by pair: 8, 4 or 2. */
+INLINE int held(int type) {
+    int largest = type == FR_Q6_K ? 63 : code_bytes(type) == 320 ? 31 : 15;
+    return INT16_MAX / (2 * largest * 127);
 }
 
-/* S rows' share of a group: acc, or for super-blocks part, grows. Their sums grow side by side,
-   since one waits several cycles for its last product. */
+/* sum[r] += Σ codes(w) · codes(x) over vectors first .. first+count-1 of S rows. Their sums grow
+   side by side, since one waits several cycles for its last product. */
+INLINE void dot_rows(int type, int S, const uint8_t *codes, const fr_record *x, int first,
+                     int count, vi *sum) {
+    vn narrow[FR_ROWS];
+    const int most = held(type) < count ? held(type) : count;
+    UNROLL
+    for (int start = first; start < first + count; start += most) {
+        UNROLL
+        for (int r = 0; r < S; r++) narrow[r] = vn_begin(sum[r]);
+        UNROLL
+        for (int j = start; j < start + most; j++) {
+            AFRESH(codes);
+            vb four = codes_at(type, codes, j);
+            UNROLL
+            for (int r = 0; r < S; r++) narrow[r] = vn_dot(narrow[r], four, x[r].codes + 4 * j);
+        }
+        UNROLL
+        for (int r = 0; r < S; r++) sum[r] = vn_end(sum[r], narrow[r]);
+    }
+}
+
+/* The same of all vectors of Q8_0, whose products have no place in 16 bits. */
+INLINE void dot_rows_wide(int S, const uint8_t *codes, const fr_record *x, vi *sum) {
+    UNROLL
+    for (int j = 0; j < 8; j++) {
+        AFRESH(codes);
+        vb four = vb_load(codes + 64 * j);
+        UNROLL
+        for (int r = 0; r < S; r++) sum[r] = vi_dot_wide(sum[r], four, x[r].codes + 4 * j);
+    }
+}
+
+/* S rows' share of a group: acc, or for super-blocks part, grows. */
 INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_group *u,
                       const fr_record *x, vf *part, vf *acc) {
     vi sum[FR_ROWS];
@@ -94,12 +146,7 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
         for (int half = 1; half >= 0; half--) {
             UNROLL
             for (int r = 0; r < S; r++) sum[r] = vi_set(SHIFT - 32 * x[r].sum[half]);
-            UNROLL
-            for (int j = 4 * half; j < 4 * half + 4; j++) {
-                vb four = codes_at(type, codes, j);
-                UNROLL
-                for (int r = 0; r < S; r++) sum[r] = vi_dot(sum[r], four, x[r].codes + 4 * j);
-            }
+            dot_rows(type, S, codes, x, 4 * half, 4, sum);
             UNROLL
             for (int r = 0; r < S; r++) {
                 vf own = vf_fma(vf_of_bits(sum[r]), u->scale[half], u->shift[half]);
@@ -114,12 +161,8 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
     UNROLL
     for (int r = 0; r < S; r++)
         sum[r] = vi_set(SHIFT - (offset ? offset * (x[r].sum[0] + x[r].sum[1]) : 0));
-    UNROLL
-    for (int j = 0; j < 8; j++) {
-        vb four = codes_at(type, codes, j);
-        UNROLL
-        for (int r = 0; r < S; r++) sum[r] = dot(type, sum[r], four, x[r].codes + 4 * j);
-    }
+    if (type == FR_Q8_0) dot_rows_wide(S, codes, x, sum);
+    else dot_rows(type, S, codes, x, 0, 8, sum);
     UNROLL
     for (int r = 0; r < S; r++) {
         vf *to = is_super(type) ? part + r : acc + r;
@@ -129,12 +172,14 @@ INLINE void fold_rows(int type, int S, const uint8_t *codes, const scales_of_gro
     }
 }
 
-/* The same for R rows, as many at once as the registers hold sums of. */
+/* The same for R rows, as many at once as registers hold sums of. A loop, not unrolled: what is
+   longer than a processor's store of decoded instructions runs at the decoder's pace. */
 INLINE void fold_block(int type, int R, const uint8_t *codes, const scales_of_group *u,
                        const fr_record *x, vf *part, vf *acc) {
-    UNROLL
-    for (int r = 0; r < R; r += SUMS)
-        fold_rows(type, R - r < SUMS ? R - r : SUMS, codes, u, x + r, part + r, acc + r);
+    const int parts = (R + SUMS - 1) / SUMS, S = (R + parts - 1) / parts, whole = R / S * S;
+    for (int r = 0; r < whole; r += S) fold_rows(type, S, codes, u, x + r, part + r, acc + r);
+    if (whole < R)
+        fold_rows(type, R - whole, codes, u, x + whole, part + whole, acc + whole);
 }
 
 /* Codes are fetched this many bytes ahead (at most a tile's), on into the next tile, whose scales

@@ -8,7 +8,7 @@ typedef vi vb;
 
 #define EACH(type, left, right) ((type){(left), (right)})
 
-enum { SUMS = 1 }; /* more sums have no place beside the codes */
+enum { SUMS = 6 }; /* more have no place beside codes and products */
 
 INLINE vf vf_load(const float *p) { return EACH(vf, _mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)); }
 INLINE void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v.a); _mm256_storeu_ps(p + 8, v.b); }
@@ -101,21 +101,45 @@ INLINE vb vb_shift_and(vb v, int by, uint8_t mask) {
     if (by < 0) v = EACH(vb, _mm256_srli_epi16(v.a, -by), _mm256_srli_epi16(v.b, -by));
     return vb_and(v, mask);
 }
-/* c[lane] += Σ over the lane's 4 bytes of u (unsigned) · x (signed, the same 4 for each lane).
-   Pairs are added in 16 bits: u must be below 128, or 2 · 255 · 127 would saturate. */
-INLINE vi vi_dot(vi c, vb u, const int8_t *x) {
+/* Sums of products in 16 bits, of pairs: of the 4 bytes of codes (unsigned) that a 32-bit lane has,
+   the first two and the last two, times x (signed, the same 4 for each lane). */
+#define NARROW
+typedef vi vn;
+INLINE __m256i four_of(const int8_t *x) {
     int32_t four;
     __builtin_memcpy(&four, x, 4);
-    const __m256i xs = _mm256_set1_epi32(four), ones = _mm256_set1_epi16(1);
-    return EACH(vi,
-        _mm256_add_epi32(c.a, _mm256_madd_epi16(_mm256_maddubs_epi16(u.a, xs), ones)),
-        _mm256_add_epi32(c.b, _mm256_madd_epi16(_mm256_maddubs_epi16(u.b, xs), ones)));
+    return _mm256_set1_epi32(four);
 }
-/* The same for any u: its upper bit goes on its own. */
+/* Additions stay in the order they are written in: as a tree, which compilers make of them, their
+   products have no place in registers. */
+#define WAITS(value) __asm__("" : "+m"(value))
+#define AFRESH(pointer) __asm__ volatile("" : "+r"(pointer))
+#define IN_ORDER(v) __asm__("" : "+x"((v).a), "+x"((v).b))
+INLINE vn vn_begin(vi sum) { (void)sum; return vi_set(0); }
+INLINE vn vn_dot(vn n, vb u, const int8_t *x) {
+    const __m256i xs = four_of(x);
+    n = EACH(vn, _mm256_add_epi16(n.a, _mm256_maddubs_epi16(u.a, xs)),
+             _mm256_add_epi16(n.b, _mm256_maddubs_epi16(u.b, xs)));
+    IN_ORDER(n);
+    return n;
+}
+INLINE vi vn_end(vi sum, vn n) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return EACH(vi, _mm256_add_epi32(sum.a, _mm256_madd_epi16(n.a, ones)),
+                _mm256_add_epi32(sum.b, _mm256_madd_epi16(n.b, ones)));
+}
+/* c[lane] += Σ over the lane's 4 bytes of u − WIDE · x: |u − 128| has its sign put to x, so that no
+   pair of products is above 2 · 128 · 127. */
+enum { WIDE = 128 };
+INLINE __m256i dot_signed(__m256i c, __m256i u, __m256i xs) {
+    const __m256i codes = _mm256_xor_si256(u, _mm256_set1_epi8((char)0x80));
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(xs, codes));
+    return _mm256_add_epi32(c, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
 INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) {
-    vi upper = vi_dot(vi_set(0), vb_shift_and(u, -7, 1), x);
-    c = vi_dot(c, vb_and(u, 0x7f), x);
-    return EACH(vi, _mm256_add_epi32(c.a, _mm256_slli_epi32(upper.a, 7)),
-                _mm256_add_epi32(c.b, _mm256_slli_epi32(upper.b, 7)));
+    const __m256i xs = four_of(x);
+    c = EACH(vi, dot_signed(c.a, u.a, xs), dot_signed(c.b, u.b, xs));
+    IN_ORDER(c);
+    return c;
 }
 INLINE void prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }

@@ -77,5 +77,6 @@ INLINE vi vi_dot(vi c, vb u, const int8_t *x) {
     __builtin_memcpy(&four, x, 4);
     return _mm512_dpbusd_epi32(c, u, _mm512_set1_epi32(four));
 }
+enum { WIDE = 0 }; /* bytes of codes, all unsigned, are taken as they are */
 INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) { return vi_dot(c, u, x); }
 INLINE void prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }

@@ -9,7 +9,7 @@ typedef struct { uint8x16_t q[4]; } vb;
 
 #define QUARTERS for (int i = 0; i < 4; i++)
 
-enum { SUMS = 1 }; /* more sums have no place beside the codes */
+enum { SUMS = 4 }; /* rows whose sums grow side by side */
 
 INLINE vf vf_load(const float *p) { vf r; QUARTERS r.q[i] = vld1q_f32(p + 4 * i); return r; }
 INLINE void vf_store(float *p, vf v) { QUARTERS vst1q_f32(p + 4 * i, v.q[i]); }
@@ -112,11 +112,10 @@ INLINE vi vi_dot(vi c, vb u, const int8_t *x) {
     QUARTERS c.q[i] = vdotq_s32(c.q[i], vreinterpretq_s8_u8(u.q[i]), xs);
     return c;
 }
-/* The same for any u: u = (u - 128) + 128. */
+/* The same for any u, of u − WIDE. */
+enum { WIDE = 128 };
 INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) {
-    int32_t shift = 128 * (x[0] + x[1] + x[2] + x[3]);
     QUARTERS u.q[i] = veorq_u8(u.q[i], vdupq_n_u8(0x80));
-    QUARTERS c.q[i] = vaddq_s32(c.q[i], vdupq_n_s32(shift));
     return vi_dot(c, u, x);
 }
 INLINE void prefetch(const void *p) { __builtin_prefetch(p, 0, 2); }

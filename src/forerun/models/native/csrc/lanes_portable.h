@@ -99,5 +99,6 @@ INLINE vi vi_dot(vi c, vb u, const int8_t *x) {
                          + u.byte[4 * i + 2] * x[2] + u.byte[4 * i + 3] * x[3];
     return c;
 }
+enum { WIDE = 0 }; /* bytes of codes, all unsigned, are taken as they are */
 INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) { return vi_dot(c, u, x); }
 INLINE void prefetch(const void *p) { (void)p; }
