@@ -16,6 +16,9 @@ INLINE const uint16_t *value_of(const fr_attention *a, int cell) {
     return (const uint16_t *)page + (int64_t)(cell % FR_PAGE) * a->head_width;
 }
 
+/* Vectors of sums for each of P pairs, at most 4: as many as there are registers for. */
+INLINE int at_once(int P) { return VECTORS / P >= 4 ? 4 : VECTORS / P >= 2 ? 2 : 1; }
+
 /* Scores of B blocks of 16 cells, from block `first`, for P pairs: B · P sums at a time. As many
    blocks behind them are fetched; `next` is where those begin. */
 INLINE void score_some(const fr_attention *a, int P, int B, int first, const uint16_t *next) {
@@ -29,16 +32,13 @@ INLINE void score_some(const fr_attention *a, int P, int B, int first, const uin
         for (int b = 0; b < B; b++) sum[p][b] = vf_set(0);
     }
     for (int d = 0; d < a->head_width; d++) {
-        vf k[4];
         if (d % 2 == 0)
             for (int b = 0; b < B; b++) prefetch(next + 16 * (B * d + 2 * b));
         UNROLL
-        for (int b = 0; b < B; b++) k[b] = vf_half(keys[b] + 16 * d);
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            vf q = vf_set(a->q[p][d]);
+        for (int b = 0; b < B; b++) {
+            vf k = vf_half(keys[b] + 16 * d);
             UNROLL
-            for (int b = 0; b < B; b++) sum[p][b] = vf_fma(q, k[b], sum[p][b]);
+            for (int p = 0; p < P; p++) sum[p][b] = vf_fma(vf_set(a->q[p][d]), k, sum[p][b]);
         }
     }
     UNROLL
@@ -51,10 +51,11 @@ INLINE void score_some(const fr_attention *a, int P, int B, int first, const uin
 
 /* Scores of all cells in blocks first .. last-1; then the first values are on their way. */
 INLINE void score_blocks(const fr_attention *a, int P, int first, int last) {
+    const int B = at_once(P);
     int block = first;
-    for (; block + 4 <= last; block += 4)
-        score_some(a, P, 4, block,
-                   block + 4 < last ? keys_of(a, 16 * (block + 4)) : value_of(a, 16 * first));
+    for (; block + B <= last; block += B)
+        score_some(a, P, B, block,
+                   block + B < last ? keys_of(a, 16 * (block + B)) : value_of(a, 16 * first));
     for (; block < last; block++)
         score_some(a, P, 1, block,
                    block + 1 < last ? keys_of(a, 16 * (block + 1)) : value_of(a, 16 * first));
@@ -75,14 +76,12 @@ INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int
         const uint16_t *value = value_of(a, j) + at;
         const uint16_t *next = value_of(a, j + VALUES_AHEAD < last ? j + VALUES_AHEAD : j) + at;
         for (int w = 0; w < W; w += 2) prefetch(next + 16 * w);
-        vf v[4];
         UNROLL
-        for (int w = 0; w < W; w++) v[w] = vf_half(value + 16 * w);
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            vf weight = vf_set(a->scores[pair[p] * a->stride + j]);
+        for (int w = 0; w < W; w++) {
+            vf v = vf_half(value + 16 * w);
             UNROLL
-            for (int w = 0; w < W; w++) sum[p][w] = vf_fma(weight, v[w], sum[p][w]);
+            for (int p = 0; p < P; p++)
+                sum[p][w] = vf_fma(vf_set(a->scores[pair[p] * a->stride + j]), v, sum[p][w]);
         }
     }
     UNROLL
@@ -93,9 +92,10 @@ INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int
 }
 
 INLINE void all_values(const fr_attention *a, int P, const int *pair, int first, int last) {
+    const int W = at_once(P);
     int at = 0;
     if (first >= last) return;
-    for (; at + 64 <= a->head_width; at += 64) add_values(a, P, 4, pair, at, first, last);
+    for (; at + 16 * W <= a->head_width; at += 16 * W) add_values(a, P, W, pair, at, first, last);
     for (; at < a->head_width; at += 16) add_values(a, P, 1, pair, at, first, last);
 }
 

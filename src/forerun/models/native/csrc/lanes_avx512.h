@@ -6,7 +6,7 @@ typedef __m512 vf;
 typedef __m512i vi;
 typedef __m512i vb;
 
-enum { SUMS = 8 }; /* rows whose sums grow side by side */
+enum { SUMS = 8, VECTORS = 16 }; /* rows whose sums grow side by side; vectors that do */
 
 INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }

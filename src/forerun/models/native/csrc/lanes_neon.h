@@ -9,7 +9,7 @@ typedef struct { uint8x16_t q[4]; } vb;
 
 #define QUARTERS for (int i = 0; i < 4; i++)
 
-enum { SUMS = 4 }; /* rows whose sums grow side by side */
+enum { SUMS = 4, VECTORS = 4 }; /* rows whose sums grow side by side; vectors that do */
 
 INLINE vf vf_load(const float *p) { vf r; QUARTERS r.q[i] = vld1q_f32(p + 4 * i); return r; }
 INLINE void vf_store(float *p, vf v) { QUARTERS vst1q_f32(p + 4 * i, v.q[i]); }

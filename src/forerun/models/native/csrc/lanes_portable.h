@@ -9,7 +9,7 @@ typedef struct { uint8_t byte[64]; } vb;
 #define FOR_LANES for (int i = 0; i < 16; i++)
 #define FOR_BYTES for (int i = 0; i < 64; i++)
 
-enum { SUMS = 8 }; /* rows whose sums grow side by side */
+enum { SUMS = 8, VECTORS = 16 }; /* rows whose sums grow side by side; vectors that do */
 
 INLINE vf vf_load(const float *p) { vf r; FOR_LANES r.lane[i] = p[i]; return r; }
 INLINE void vf_store(float *p, vf v) { FOR_LANES p[i] = v.lane[i]; }
