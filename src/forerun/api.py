@@ -49,8 +49,8 @@ def load(
     draft_model  a smaller model; alone it means drafter="model" where both number their tokens
                  alike, else "intersection"
     head         the folder of a trained head (`forerun train`, or any of the speculators library's
-                 EAGLE-3 form), or a HeadModel: for "head", "head-tree", "head-sampled-tree",
-                 "head-greedy-plus-one-tree"; alone it means drafter="suffix+head". None: the one
+                 EAGLE-3 form), or a HeadModel: for "head", "head-tree", "head-joined-tree",
+                 "head-sampled-tree", "head-greedy-plus-one-tree"; alone it means drafter="suffix+head". None: the one
                  that comes with forerun, where there is one for this model
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for

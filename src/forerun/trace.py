@@ -157,7 +157,7 @@ MODEL_DRAFTERS = frozenset(
         "sampled-tree",
         "greedy-plus-one-tree",
     }
-    | {"head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"}
+    | {"head", "head-tree", "head-joined-tree", "head-sampled-tree", "head-greedy-plus-one-tree"}
 )
 """Drafters whose drafting is passes of a model, by name."""
 

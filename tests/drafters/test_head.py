@@ -15,6 +15,7 @@ from forerun.drafters import (
     Drafter,
     HeadDrafter,
     HeadGreedyPlusOneTreeDrafter,
+    HeadJoinedTreeDrafter,
     HeadSampledTreeDrafter,
     HeadTreeDrafter,
     HybridDrafter,
@@ -92,6 +93,9 @@ class ToldHead(Told, HeadDrafter): ...
 class ToldTree(Told, HeadTreeDrafter): ...
 
 
+class ToldJoinedTree(Told, HeadJoinedTreeDrafter): ...
+
+
 class ToldSampledTree(Told, HeadSampledTreeDrafter): ...
 
 
@@ -156,6 +160,14 @@ class TestHeadTree(HeadContract):
 
     def make(self) -> Drafter:
         return checked(ToldTree(head_model(), depth=3))
+
+
+class TestHeadJoinedTree(HeadContract):
+    chain = False
+    cached = True
+
+    def make(self) -> Drafter:
+        return checked(ToldJoinedTree(head_model(), depth=3))
 
 
 class TestHeadSampledTree(HeadContract):
@@ -254,3 +266,15 @@ def test_in_cascade_each_follows_the_text() -> None:
     assert [type(part) for part in three.parts.values()] == [  # type: ignore[union-attr]
         SuffixDrafter, ModelDrafter, HeadDrafter,
     ]  # fmt: skip
+
+
+def test_a_joined_tree_has_branches_of_head_and_lookup() -> None:
+    made: Any = checked(ToldJoinedTree(head_model(), depth=2))
+    (other,) = set(range(V)) - set(made.model.ids.tolist())  # never the head's
+    text = [other, 0] * 5 + [other]
+    made.begin(0, text)
+    (found,) = made.propose([ask(0, text, [])])
+    paths = {found.tree.path_tokens(node) for node in range(len(found.tree))}
+    assert (0, other) in paths, "what the text did before"
+    assert {path[0] for path in paths} > {0}, "what the head says instead"
+    assert set(found.q) == {None}

@@ -38,7 +38,7 @@ def test_names() -> None:
         "none", "model", "layer-skip", "intersection", "string-match", "ngram", "suffix",
         "prediction", "suffix-tree", "tree", "joined-tree", "sampled-tree",
         "greedy-plus-one-tree",
-        "head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree",
+        "head", "head-tree", "head-joined-tree", "head-sampled-tree", "head-greedy-plus-one-tree",
     ]  # fmt: skip
     assert isinstance(drafter("ngram"), NgramDrafter)
     assert isinstance(drafter("suffix", memory_bytes=1000), SuffixDrafter)

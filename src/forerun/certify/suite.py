@@ -26,6 +26,7 @@ from forerun.drafters import (
     GreedyPlusOneTreeDrafter,
     HeadDrafter,
     HeadGreedyPlusOneTreeDrafter,
+    HeadJoinedTreeDrafter,
     HeadSampledTreeDrafter,
     HeadTreeDrafter,
     HybridDrafter,
@@ -313,6 +314,7 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
         "hydra": lambda vocabulary: HeadDrafter(mlp_head(vocabulary, "hydra")),
     },
     "head-tree": {"": lambda vocabulary: HeadTreeDrafter(head(vocabulary))},
+    "head-joined-tree": {"": lambda vocabulary: HeadJoinedTreeDrafter(head(vocabulary))},
     "head-sampled-tree": {
         "": lambda vocabulary: HeadSampledTreeDrafter(head(vocabulary), shape=TWIG)
     },

@@ -88,8 +88,8 @@ class Settings:
         "itself with fewer layers; or several joined by +, such as suffix+model, of which each "
         "round uses the one that promises most; or trees, suffix-tree, and a draft model's: tree, "
         "joined-tree, sampled-tree, greedy-plus-one-tree; or a draft model with other tokens: "
-        "intersection, string-match; or a trained head: head, head-tree, head-sampled-tree, "
-        "head-greedy-plus-one-tree. \\[default: suffix; with --draft-model model, or intersection "
+        "intersection, string-match; or a trained head: head, head-tree, head-joined-tree, "
+        "head-sampled-tree, head-greedy-plus-one-tree. \\[default: suffix; with --draft-model model, or intersection "
         "where its tokens are others; with --head, or where forerun brings one, suffix+head; with "
         "--prediction-file prediction]",
     )] = None

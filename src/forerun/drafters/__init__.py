@@ -10,6 +10,7 @@ from forerun.drafters.base import Drafter, DrafterTraits, DraftRequest, Outlook
 from forerun.drafters.head import (
     HeadDrafter,
     HeadGreedyPlusOneTreeDrafter,
+    HeadJoinedTreeDrafter,
     HeadSampledTreeDrafter,
     HeadTreeDrafter,
 )
@@ -49,6 +50,7 @@ DRAFTERS: dict[str, Callable[..., Drafter | None]] = {
     "greedy-plus-one-tree": GreedyPlusOneTreeDrafter,
     "head": HeadDrafter,
     "head-tree": HeadTreeDrafter,
+    "head-joined-tree": HeadJoinedTreeDrafter,
     "head-sampled-tree": HeadSampledTreeDrafter,
     "head-greedy-plus-one-tree": HeadGreedyPlusOneTreeDrafter,
 }
@@ -65,7 +67,13 @@ NEEDS = {
         "a draft model: GreedyPlusOneTreeDrafter(model), or --draft-model",
     ),
     **dict.fromkeys(
-        ("head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"),
+        (
+            "head",
+            "head-tree",
+            "head-joined-tree",
+            "head-sampled-tree",
+            "head-greedy-plus-one-tree",
+        ),
         ("head", "a trained head: HeadDrafter(HeadModel(read_head(folder), target)), or --head"),
     ),
     "prediction": ("tokens", "the predicted text: PredictionDrafter(tokens)"),
@@ -169,6 +177,7 @@ __all__ = [
     "GreedyPlusOneTreeDrafter",
     "HeadDrafter",
     "HeadGreedyPlusOneTreeDrafter",
+    "HeadJoinedTreeDrafter",
     "HeadSampledTreeDrafter",
     "HeadTreeDrafter",
     "HybridDrafter",

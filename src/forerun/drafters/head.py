@@ -12,6 +12,7 @@ controls, coins from its sampler, one pass for all requests.
 
     head                       a chain, with the laws it was drawn from
     head-tree                  the likeliest nodes (EAGLE-2), nothing drawn
+    head-joined-tree           those and a suffix tree's, the likeliest of both
     head-sampled-tree          children drawn without replacement, in a shape
     head-greedy-plus-one-tree  the likeliest and one drawn from the rest, in a shape
 
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from forerun.drafters.base import DraftRequest, Outlook
+from forerun.drafters.joined_tree import JoinedTreeDrafter
 from forerun.drafters.model import Chain, DraftSlot, ModelDrafter
 from forerun.drafters.tree import (
     GreedyPlusOneTreeDrafter,
@@ -187,6 +189,17 @@ class HeadTreeDrafter(HeadTreeReader, LikeliestTreeDrafter):
     """The likeliest nodes; `depth` and `sampling` as in `LikeliestTreeDrafter`."""
 
     name = "head-tree"
+
+    def __init__(
+        self, head: AnyHead, *, depth: int = 8, sampling: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(checked_head(head), depth=depth, sampling=sampling)
+
+
+class HeadJoinedTreeDrafter(HeadTreeReader, JoinedTreeDrafter):
+    """The likeliest nodes of the head's tree and of a suffix tree together."""
+
+    name = "head-joined-tree"
 
     def __init__(
         self, head: AnyHead, *, depth: int = 8, sampling: Mapping[str, Any] | None = None

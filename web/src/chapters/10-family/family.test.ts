@@ -50,7 +50,7 @@ describe("the family", () => {
       ...["rejection", "block", "coupled", "recursive", "greedy_plus_one", "traversal"],
       ...["model", "intersection", "string-match", "tree", "sampled-tree", "greedy-plus-one-tree"],
       ...["ngram", "suffix", "suffix-tree", "prediction", "layer-skip"],
-      ...["head", "head-tree", "head-sampled-tree", "head-greedy-plus-one-tree"],
+      ...["head", "head-tree", "head-joined-tree", "head-sampled-tree", "head-greedy-plus-one-tree"],
     ]) {
       expect(claimed).toContain(name);
     }

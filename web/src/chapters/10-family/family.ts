@@ -39,6 +39,7 @@ type Name =
   | "prediction"
   | "head"
   | "head-tree"
+  | "head-joined-tree"
   | "head-sampled-tree"
   | "head-greedy-plus-one-tree"
   | "layer-skip";
@@ -92,7 +93,7 @@ export const family = [
   { id: "eagle", name: "EAGLE", year: 2024, authors: "Li et al.", arxiv: "2401.15077", branch: "heads", lossless: "yes", from: ["medusa", "specinfer"] },
   { id: "hydra", name: "Hydra", year: 2024, authors: "Ankner et al.", arxiv: "2402.05109", branch: "heads", lossless: "choice", forerun: ["head"], from: ["medusa"] },
   { id: "mtp", name: "Multi-Token Prediction", year: 2024, authors: "Gloeckle et al.", arxiv: "2404.19737", branch: "heads", lossless: "greedy", from: ["blockwise"] },
-  { id: "eagle2", name: "EAGLE-2", year: 2024, authors: "Li et al.", arxiv: "2406.16858", branch: "heads", lossless: "yes", forerun: ["head-tree"], from: ["eagle"] },
+  { id: "eagle2", name: "EAGLE-2", year: 2024, authors: "Li et al.", arxiv: "2406.16858", branch: "heads", lossless: "yes", forerun: ["head-tree", "head-joined-tree"], from: ["eagle"] },
   { id: "deepseek", name: "DeepSeek-V3 MTP", year: 2024, authors: "DeepSeek-AI", arxiv: "2412.19437", branch: "heads", lossless: "yes", from: ["mtp", "eagle"] },
   { id: "eagle3", name: "EAGLE-3", year: 2025, authors: "Li et al.", arxiv: "2503.01840", branch: "heads", lossless: "yes", forerun: ["head"], from: ["eagle2"] },
 
