@@ -50,8 +50,9 @@ def load(
                  alike, else "intersection"
     head         the folder of a trained head (`forerun train`, or any of the speculators library's
                  EAGLE-3 form), or a HeadModel: for "head", "head-tree", "head-joined-tree",
-                 "head-sampled-tree", "head-greedy-plus-one-tree"; alone it means drafter="suffix+head". None: the one
-                 that comes with forerun, where there is one for this model
+                 "head-sampled-tree", "head-greedy-plus-one-tree"; alone it means
+                 drafter="suffix+head". None: the one that comes with forerun, where there is one
+                 for this model
     backend      "native" (GGUF files, on the CPU), "hf" (transformers), or "auto": native for GGUF
                  files unless another dtype or device is asked for
     dtype, device, threads, context, max_memory   of both models (bytes of caches, each)

@@ -89,9 +89,9 @@ class Settings:
         "round uses the one that promises most; or trees, suffix-tree, and a draft model's: tree, "
         "joined-tree, sampled-tree, greedy-plus-one-tree; or a draft model with other tokens: "
         "intersection, string-match; or a trained head: head, head-tree, head-joined-tree, "
-        "head-sampled-tree, head-greedy-plus-one-tree. \\[default: suffix; with --draft-model model, or intersection "
-        "where its tokens are others; with --head, or where forerun brings one, suffix+head; with "
-        "--prediction-file prediction]",
+        "head-sampled-tree, head-greedy-plus-one-tree. \\[default: suffix; with --draft-model "
+        "model, or intersection where its tokens are others; with --head, or where forerun brings "
+        "one, suffix+head; with --prediction-file prediction]",
     )] = None
     draft_model: Annotated[str | None, _option(
         DRAFTING, "--draft-model", metavar="NAME|PATH", help="A smaller model, best of "
