@@ -1,7 +1,7 @@
 """What a trained head brings on prompts it was not trained on, and on MT-Bench's first questions.
 
     python benchmarks/head_speed.py MODEL HEAD [--data FOLDER] [--seconds 120] [--tokens 96]
-        [--num-draft 4] [--also suffix+head-tree | --drafters plain,suffix+head-tree]
+        [--num-draft 4] [--also suffix+head-tree]
 
 As `forerun train` measures at its end: each prompt by plain decoding, suffix, head and suffix+head
 in turn. MT-Bench is read from the folder that benchmarks/data.py makes.
@@ -33,10 +33,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=TOKENS, help="most of an answer")
     parser.add_argument("--num-draft", type=int, default=FIXED, help="γ, for tokens a pass")
     parser.add_argument("--also", action="append", default=[], metavar="DRAFTER")
-    parser.add_argument("--drafters", metavar="A,B,…", help="these only; plain among them")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
-    drafters = options.drafters.split(",") if options.drafters else [*DRAFTERS, *options.also]
     sets = {"held-out prompts": list(islice(prompts.held_out(), PROMPTS))}
     if options.data is not None:
         questions = load(WORKLOADS["chat"], count=PROMPTS, data=options.data)
@@ -50,7 +48,7 @@ def main() -> None:
             seconds=options.seconds,
             tokens=options.tokens,
             num_draft=options.num_draft,
-            drafters=drafters,
+            drafters=(*DRAFTERS, *options.also),
         )
         print(f"\n{name}: {rows[0].tokens} tokens of plain decoding\n")
         print(f"| | | tokens a pass, γ = {options.num_draft} | tokens/s | to plain |")

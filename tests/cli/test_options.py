@@ -85,7 +85,8 @@ SURFACE = {
     },
     "train": {
         "MODEL", "-o --out", "--minutes", "--data", "--from-traces", "--eval", "--from", "--form",
-        "--layers", "--draft-vocab", "-t --threads", "--seed", "--json", "--no-color",
+        "--layers", "--draft-vocab", "--feed-forward", "-t --threads", "--seed", "--json",
+        "--no-color",
     },
     "models": {"--json", "--no-color"},
     "models pull": {"NAME", "--no-color"},

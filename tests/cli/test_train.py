@@ -93,9 +93,10 @@ def test_stopped_it_says_how_to_go_on(cli, target, pretended):
 
 def test_options_reach_the_run(cli, target, pretended):
     cli("train", target, "-o", pretended, "--layers", "0,2", "--draft-vocab", "9", "--seed", "4",
-        "--minutes", "2.5", "-t", "1")  # fmt: skip
+        "--feed-forward", "64", "--minutes", "2.5", "-t", "1")  # fmt: skip
     wanted = Pretended.wanted_last
     assert (wanted.layers, wanted.draft_vocab, wanted.seed) == ((0, 2), 9, 4)
+    assert wanted.feed_forward == 64
     assert (wanted.minutes, wanted.threads, wanted.out) == (2.5, 1, pretended)
     assert (wanted.form, wanted.start) == ("eagle3", None)
     cli("train", target, "-o", pretended, "--from", "a-head")
@@ -114,6 +115,16 @@ def test_options_reach_the_run(cli, target, pretended):
         (["--from", "nowhere"], "nowhere: no config.json there: not a head's folder"),
         (["--from", "head", "--form", "hydra"], "--form is settled by the head that --from names"),
         (["--from", "head", "--layers", "2"], "--layers is settled by the head that --from names"),
+        (["--feed-forward", "100"], "--feed-forward is a multiple of 32, not 100"),
+        (["--feed-forward", "0"], "--feed-forward is a multiple of 32, not 0"),
+        (
+            ["--feed-forward", "64", "--form", "hydra"],
+            "--feed-forward goes with --form eagle3, not hydra",
+        ),
+        (
+            ["--from", "head", "--feed-forward", "64"],
+            "--feed-forward is settled by the head that --from names",
+        ),
         (["--threads", "0"], "threads must be a whole number from 1 to"),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 import torch
 
 from forerun.train import loop
 from forerun.train.eagle3 import Eagle3
-from forerun.train.loop import FEWER, Training, initialised
+from forerun.train.loop import FEWER, LEAST_PAIRS, UPDATES, Training, initialised
 from forerun.train.loss import EARLY, WEIGHTS, unrolled_loss
 from forerun.train.target import FrozenTarget, draft_ids
 from forerun.train.workers import Workers
@@ -23,9 +25,9 @@ def made(model, tmp_path):
     ids = draft_ids(texts, D, 64, model.eos)
     output = target.output[torch.from_numpy(ids)].float()
 
-    def make(workers, seed=0):
+    def make(workers, seed=0, pairs=60):
         head = initialised(Eagle3(config(), 3, target.embedding.float()), seed, output)
-        return Training(head, corpus, output, seed=seed, workers=workers, pairs=60)
+        return Training(head, corpus, output, seed=seed, workers=workers, pairs=pairs)
 
     return make
 
@@ -81,6 +83,26 @@ def test_taken_up_from_disk_it_is_the_same_bit_for_bit(made, tmp_path):
     )  # fmt: skip
     for a, b in zip(whole.head.parameters(), second.head.parameters()):
         assert torch.equal(a, b)
+
+
+def test_updates_are_smaller_where_there_is_time_for_few(made, tmp_path):
+    """A clock that ticks a second a look: a pass over some text takes one."""
+    path = tmp_path / "training.pt"
+    with Workers(2) as workers:
+        for seconds, fitting in ((1e6, 600), (10.0, LEAST_PAIRS)):
+            training = made(workers, pairs=600)
+            training.fit(seconds, count().__next__)
+            assert training.pairs == fitting
+        training = made(workers, pairs=600)
+        pairs = sum(len(piece) for piece in training._corpus.pieces)  # fewer than 600: all at once
+        training.fit(200.5 * UPDATES / pairs, count().__next__)
+        assert training.pairs == 200
+        training.update(0.0)
+        assert training.updates == 1
+        training.save(path)
+        again = made(workers)
+        again.load(path)
+        assert again.pairs == 200
 
 
 def test_threads_share_an_update(made):

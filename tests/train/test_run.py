@@ -82,6 +82,17 @@ def test_a_run_goes_on_from_a_head(model, tmp_path):
         run(tmp_path / "two", model)
 
 
+def test_a_narrow_layer(model, tmp_path):
+    """It is what is trained, loaded, gone on with; and another run than one of the usual width."""
+    first = run(tmp_path / "one", model, feed_forward=32).go()
+    assert read_head(first.head).config.feed_forward == 32
+    model = tiny.target(tmp_path)
+    again = run(tmp_path / "two", model, start=str(first.head), layers=None).go()
+    assert read_head(again.head).config.feed_forward == 32
+    with pytest.raises(OptionError, match=r"with feed forward 32, not ''"):
+        run(tmp_path / "one", model)
+
+
 def test_a_run_that_was_killed_while_texts_were_written_keeps_them(model, tmp_path):
     folder = tmp_path / "run"
 

@@ -109,6 +109,17 @@ def train(
             help="Tokens that can be drafted. \\[default: 16384]",
         ),
     ] = None,
+    feed_forward: Annotated[
+        int | None,
+        typer.Option(
+            "--feed-forward",
+            parser=whole,
+            metavar="N",
+            help="Values in the middle of the layer of eagle3: with fewer, more texts are seen in "
+            "the time, which is better where it is short for the model. \\[default: as many as in "
+            "the target's layers]",
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option("-t", "--threads", parser=whole, metavar="N", help=THREADS)
     ] = None,
@@ -153,6 +164,7 @@ def train(
         "form": form,
         "layers": None if layers is None else _layers(layers),
         "draft_vocab": draft_vocab,
+        "feed_forward": feed_forward,
     }
     chosen = {name: value for name, value in chosen.items() if value is not None}
     if start is not None and chosen:

@@ -35,6 +35,7 @@ class Identity:
     data: str  # digest of the files; "" for the shipped prompts
     evaluation: str
     start: str = ""  # digest of the head it goes on from
+    feed_forward: int | str = ""  # "": the target's
 
 
 class Folder:

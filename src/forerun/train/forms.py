@@ -8,17 +8,19 @@ What this module does not know: data, updates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import nn
 
+from forerun.errors import OptionError
 from forerun.models.heads.checkpoint import offsets, write_head
 from forerun.models.heads.config import HeadConfig
 from forerun.models.heads.mlp_checkpoint import FORMS as MLP_FORMS
 from forerun.models.heads.mlp_checkpoint import MLPConfig, write_mlp_head
+from forerun.models.native.quantise import BLOCK
 from forerun.train import eagle3, loss, mlp
 from forerun.train.features import Taps
 from forerun.train.target import FrozenTarget, Ids
@@ -56,10 +58,25 @@ def usual_layers(form: str, layers: int) -> tuple[int, ...]:
     return (2, layers // 2, max(layers - 3, 0)) if form == "eagle3" else (layers,)
 
 
-def made(form: str, target: FrozenTarget, taps: Taps, draft_vocabulary: int) -> Form:
-    """Not yet initialised."""
+def made(
+    form: str,
+    target: FrozenTarget,
+    taps: Taps,
+    draft_vocabulary: int,
+    feed_forward: int | None = None,
+) -> Form:
+    """Not yet initialised. `feed_forward`: values in the middle of eagle3's layer; None: as many
+    as the target's layers have. OptionError for a number that is none, or another form."""
+    if feed_forward is not None and (form != "eagle3" or feed_forward < 1 or feed_forward % BLOCK):
+        raise OptionError(
+            f"--feed-forward is a multiple of {BLOCK}, not {feed_forward}"
+            if form == "eagle3"
+            else f"--feed-forward goes with --form eagle3, not {form}"
+        )
     if form == "eagle3":
         config = _eagle3(target, taps, draft_vocabulary)
+        if feed_forward is not None:
+            config = replace(config, feed_forward=feed_forward)
         head = eagle3.Eagle3(config, len(taps.chosen), target.embedding)
         return Form(head=head, config=config, weights=loss.WEIGHTS, early=loss.EARLY)
     hidden = target.numbers.hidden

@@ -4,9 +4,10 @@
     training.update(fraction)        one update, at 0 (its beginning) to 1 (its end) of the schedule
     training.save(path);  training.load(path)
 
-Many small updates at a high rate, which falls linearly to nothing, brought most (docs/LOG.md). In
-the first part of the schedule fewer steps are unrolled, so that more tokens are seen; in the last
-one the distance to the target's law is trained in place of KL.
+Many small updates at a high rate, which falls linearly to nothing, brought most (docs/LOG.md);
+where there is time for few they are smaller still (`fit`). In the first part of the schedule fewer
+steps are unrolled, so that more tokens are seen; in the last one the distance to the target's law
+is trained in place of KL.
 
 Each of the workers takes texts of its own through the head and back; they meet once an update.
 
@@ -18,7 +19,7 @@ What this module does not know: the clock, and what the head is for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,8 @@ from forerun.train.workers import Workers
 
 RATE, WARM_UP = 3e-3, 50  # of Adam; updates over which it rises
 AGAIN = 1e-3  # the rate of a head that was trained before
-PAIRS = 600  # of an update, at least
+PAIRS, LEAST_PAIRS = 600, 150  # of an update; fewer where there are few
+UPDATES = 1000  # that there should be
 FEWER = 0.6  # of the schedule, at its beginning, that unrolls only the steps of EARLY
 DISTANCE = 0.08  # of the schedule, at its end, that trains the distance
 
@@ -58,7 +60,7 @@ class Training:
     ) -> None:
         self.head, self._corpus, self._output = head, corpus, output
         self._weights, self._early = weights, early
-        self._seed, self._pairs, self._rate = seed, pairs, rate
+        self._seed, self.pairs, self._rate = seed, pairs, rate
         self._workers = workers
         self._parameters = list(head.parameters())
         self._adam = torch.optim.Adam(self._parameters, lr=rate, betas=(0.9, 0.95), fused=True)
@@ -88,6 +90,18 @@ class Training:
         self.tokens += tokens
         return sum(count / tokens * loss for count, loss, _ in found)
 
+    def fit(self, seconds: float, now: Callable[[], float]) -> None:
+        """Before the first update: make updates smaller where these seconds are too few for UPDATES
+        of them, by what some text takes now."""
+        shares = next(self._ahead)
+        self._workers.map(partial(self._gradients, self._early, False), shares)  # it warms up
+        began = now()
+        self._workers.map(partial(self._gradients, self._early, False), shares)
+        pairs = sum(len(self._corpus.pieces[i]) for share in shares for i in share)
+        fitting = pairs * seconds / max(now() - began, 1e-9) / UPDATES
+        self.pairs = int(min(max(fitting, LEAST_PAIRS), self.pairs))
+        self._deal()
+
     def _gradients(
         self, weights: Sequence[float], distance: bool, group: Sequence[int]
     ) -> tuple[int, float, tuple[torch.Tensor, ...]]:
@@ -110,7 +124,7 @@ class Training:
         dice = torch.Generator().manual_seed(1_000_003 * self._seed + self.epoch)
         order = torch.randperm(len(self._corpus), generator=dice).tolist()
         share = self._workers.threads
-        groups = list(self._corpus.batches(order, self._pairs // share))
+        groups = list(self._corpus.batches(order, self.pairs // share))
         batches = [groups[i : i + share] for i in range(0, len(groups), share)]
         self._ahead = iter(batches[self._done :])
 
@@ -124,6 +138,7 @@ class Training:
             "tokens": self.tokens,
             "epoch": self.epoch,
             "done": self._done,
+            "pairs": self.pairs,
             **more,
         }
         fresh = path.with_name(path.name + ".part")
@@ -140,6 +155,7 @@ class Training:
         self._adam.load_state_dict(state.pop("adam"))
         self.updates, self.tokens = state.pop("updates"), state.pop("tokens")
         self.epoch, self._done = state.pop("epoch"), state.pop("done")
+        self.pairs = state.pop("pairs", PAIRS)
         self._deal()
         return state
 

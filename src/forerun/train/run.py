@@ -32,7 +32,7 @@ from forerun.train.data import HELD_OUT, Data, News
 from forerun.train.evaluate import Acceptance, Judge, Laws
 from forerun.train.features import Taps
 from forerun.train.folder import Folder, Identity, digest
-from forerun.train.forms import made, usual_layers
+from forerun.train.forms import Form, made, usual_layers
 from forerun.train.from_traces import read_answers
 from forerun.train.loop import AGAIN, RATE, Training, initialised, quicker_type
 from forerun.train.measure import Row, measured
@@ -61,6 +61,7 @@ class Wanted:
     evaluation: Path | None = None
     layers: tuple[int, ...] | None = None
     draft_vocab: int = 16384
+    feed_forward: int | None = None  # values in the middle of the layer; None: as the target
     threads: int = 1
     seed: int = 0
     form: str = "eagle3"
@@ -113,7 +114,11 @@ class Run:
         self._start = start = None if wanted.start is None else Start.read(wanted.start, model)
         if start is not None:
             wanted = replace(
-                wanted, form=start.form, layers=start.layers, draft_vocab=len(start.ids)
+                wanted,
+                form=start.form,
+                layers=start.layers,
+                draft_vocab=len(start.ids),
+                feed_forward=start.feed_forward,
             )
         self._wanted = wanted
         self._target = target = FrozenTarget.of(model)
@@ -121,6 +126,7 @@ class Run:
         if bad := [n for n in layers if not 0 <= n <= target.numbers.layers]:
             raise OptionError(f"--layers are from 0 to {target.numbers.layers}, not {bad[0]}")
         self._taps = Taps(chosen=layers, layers=target.numbers.layers, hidden=target.numbers.hidden)
+        self._made()  # what cannot be made is said before anything is written
         self._folder = Folder(wanted.out)
         self.resumed = self._folder.claim(
             Identity(
@@ -133,6 +139,7 @@ class Run:
                 data=digest(wanted.data, *wanted.recorded),
                 evaluation=digest(wanted.evaluation),
                 start="" if start is None else digest(start.head.path / WEIGHTS),
+                feed_forward="" if start or not wanted.feed_forward else wanted.feed_forward,
             )
         )
         self._clock = Clock(self._folder.clock, wanted.minutes, now)
@@ -167,7 +174,7 @@ class Run:
     ) -> Outcome | None:
         ids = self._ids(texts)
         target, kind = self._target, quicker_type()
-        form = made(self._wanted.form, target, self._taps, len(ids))
+        form = self._made(len(ids))
         output = target.output[torch.from_numpy(ids)]
         if self._start is None:
             head = initialised(form.head, self._wanted.seed, output)
@@ -205,6 +212,10 @@ class Run:
             rows=self._measured(),
         )
 
+    def _made(self, draft_vocabulary: int = 1) -> Form:
+        wanted = self._wanted
+        return made(wanted.form, self._target, self._taps, draft_vocabulary, wanted.feed_forward)
+
     def _measured(self) -> list[Row]:
         """By the engine, in the time that is left, or a little more."""
         chats = [chat for chat in self._data.asked() if chat.answers]
@@ -229,6 +240,8 @@ class Run:
             start, looks = state["start"], state["looks"]
             if state["landing"] and clock.spent < state["end"]:
                 end = min(end, state["end"])
+        else:
+            training.fit(end - start, lambda: clock.spent)
         landing = end < (1 - REST) * clock.given
         found: dict[str, Acceptance] = {}
 

@@ -56,6 +56,11 @@ class Start:
     def ids(self) -> Ids:
         return self.head.ids
 
+    @property
+    def feed_forward(self) -> int | None:
+        config = self.head.config
+        return config.feed_forward if isinstance(config, HeadConfig) else None
+
     def into(self, form: Form) -> Any:
         """The form's head, with these weights. OptionError where another is trained here than it
         is: of another width, or computed otherwise."""
