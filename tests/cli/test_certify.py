@@ -37,7 +37,7 @@ PAIRS = {
 
 
 def test_every_drafter_and_verifier_is_in_the_suite():
-    assert set(suite.VARIANTS) == {*DRAFTERS, "suffix+model"}
+    assert set(suite.VARIANTS) == {*DRAFTERS, "suffix+model", "suffix+head-sampled-tree"}
     pairs = {(case.drafter, case.verifier) for case in suite.cases()}
     assert pairs == PAIRS
     for pair in pairs:

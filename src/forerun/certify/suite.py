@@ -318,6 +318,11 @@ VARIANTS: dict[str, dict[str, Callable[[int], Drafter | None]]] = {
     "head-sampled-tree": {
         "": lambda vocabulary: HeadSampledTreeDrafter(head(vocabulary), shape=TWIG)
     },
+    "suffix+head-sampled-tree": {
+        "": lambda vocabulary: HybridDrafter(
+            [SuffixDrafter(), HeadSampledTreeDrafter(head(vocabulary), shape=TWIG)]
+        )
+    },
     "head-greedy-plus-one-tree": {
         "": lambda vocabulary: HeadGreedyPlusOneTreeDrafter(head(vocabulary), shape=TWIG)
     },
