@@ -58,6 +58,16 @@ def usual_layers(form: str, layers: int) -> tuple[int, ...]:
     return (2, layers // 2, max(layers - 3, 0)) if form == "eagle3" else (layers,)
 
 
+def check_feed_forward(form: str, count: int | None) -> None:
+    """OptionError for a number that is none, or a form that has no layer."""
+    if count is None:
+        return
+    if form != "eagle3":
+        raise OptionError(f"--feed-forward goes with --form eagle3, not {form}")
+    if count < 1 or count % BLOCK:
+        raise OptionError(f"--feed-forward is a multiple of {BLOCK}, not {count}")
+
+
 def made(
     form: str,
     target: FrozenTarget,
@@ -66,13 +76,7 @@ def made(
     feed_forward: int | None = None,
 ) -> Form:
     """Not yet initialised. `feed_forward`: values in the middle of eagle3's layer; None: as many
-    as the target's layers have. OptionError for a number that is none, or another form."""
-    if feed_forward is not None and (form != "eagle3" or feed_forward < 1 or feed_forward % BLOCK):
-        raise OptionError(
-            f"--feed-forward is a multiple of {BLOCK}, not {feed_forward}"
-            if form == "eagle3"
-            else f"--feed-forward goes with --form eagle3, not {form}"
-        )
+    as the target's layers have."""
     if form == "eagle3":
         config = _eagle3(target, taps, draft_vocabulary)
         if feed_forward is not None:

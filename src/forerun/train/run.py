@@ -32,7 +32,7 @@ from forerun.train.data import HELD_OUT, Data, News
 from forerun.train.evaluate import Acceptance, Judge, Laws
 from forerun.train.features import Taps
 from forerun.train.folder import Folder, Identity, digest
-from forerun.train.forms import Form, made, usual_layers
+from forerun.train.forms import check_feed_forward, made, usual_layers
 from forerun.train.from_traces import read_answers
 from forerun.train.loop import AGAIN, RATE, Training, initialised, quicker_type
 from forerun.train.measure import Row, measured
@@ -126,7 +126,7 @@ class Run:
         if bad := [n for n in layers if not 0 <= n <= target.numbers.layers]:
             raise OptionError(f"--layers are from 0 to {target.numbers.layers}, not {bad[0]}")
         self._taps = Taps(chosen=layers, layers=target.numbers.layers, hidden=target.numbers.hidden)
-        self._made()  # what cannot be made is said before anything is written
+        check_feed_forward(wanted.form, wanted.feed_forward)
         self._folder = Folder(wanted.out)
         self.resumed = self._folder.claim(
             Identity(
@@ -174,7 +174,8 @@ class Run:
     ) -> Outcome | None:
         ids = self._ids(texts)
         target, kind = self._target, quicker_type()
-        form = self._made(len(ids))
+        wanted = self._wanted
+        form = made(wanted.form, target, self._taps, len(ids), wanted.feed_forward)
         output = target.output[torch.from_numpy(ids)]
         if self._start is None:
             head = initialised(form.head, self._wanted.seed, output)
@@ -211,10 +212,6 @@ class Run:
             epochs=training.tokens / max(texts.answered, 1),
             rows=self._measured(),
         )
-
-    def _made(self, draft_vocabulary: int = 1) -> Form:
-        wanted = self._wanted
-        return made(wanted.form, self._target, self._taps, draft_vocabulary, wanted.feed_forward)
 
     def _measured(self) -> list[Row]:
         """By the engine, in the time that is left, or a little more."""

@@ -110,10 +110,11 @@ INLINE __m256i four_of(const int8_t *x) {
     __builtin_memcpy(&four, x, 4);
     return _mm256_set1_epi32(four);
 }
-/* Additions stay in the order they are written in: as a tree, which compilers make of them, their
-   products have no place in registers. */
+/* See gemm.inc.h. */
 #define WAITS(value) __asm__("" : "+m"(value))
 #define AFRESH(pointer) __asm__ volatile("" : "+r"(pointer))
+/* Additions stay in the order they are written in: of a tree, which compilers make of them, the
+   products have no place in registers. */
 #define IN_ORDER(v) __asm__("" : "+x"((v).a), "+x"((v).b))
 INLINE vn vn_begin(vi sum) { (void)sum; return vi_set(0); }
 INLINE vn vn_dot(vn n, vb u, const int8_t *x) {
@@ -128,7 +129,7 @@ INLINE vi vn_end(vi sum, vn n) {
     return EACH(vi, _mm256_add_epi32(sum.a, _mm256_madd_epi16(n.a, ones)),
                 _mm256_add_epi32(sum.b, _mm256_madd_epi16(n.b, ones)));
 }
-/* c[lane] += Σ over the lane's 4 bytes of u − WIDE · x: |u − 128| has its sign put to x, so that no
+/* c[lane] += Σ over the lane's 4 bytes of (u − WIDE) · x. |u − 128| has its sign put to x, so that no
    pair of products is above 2 · 128 · 127. */
 enum { WIDE = 128 };
 INLINE __m256i dot_signed(__m256i c, __m256i u, __m256i xs) {

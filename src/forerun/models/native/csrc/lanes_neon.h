@@ -112,7 +112,7 @@ INLINE vi vi_dot(vi c, vb u, const int8_t *x) {
     QUARTERS c.q[i] = vdotq_s32(c.q[i], vreinterpretq_s8_u8(u.q[i]), xs);
     return c;
 }
-/* The same for any u, of u − WIDE. */
+/* The same for any u, of which WIDE is taken away. */
 enum { WIDE = 128 };
 INLINE vi vi_dot_wide(vi c, vb u, const int8_t *x) {
     QUARTERS u.q[i] = veorq_u8(u.q[i], vdupq_n_u8(0x80));
