@@ -1,10 +1,11 @@
 """What a trained head brings on prompts it was not trained on, and on MT-Bench's first questions.
 
     python benchmarks/head_speed.py MODEL HEAD [--data FOLDER] [--seconds 120] [--tokens 96]
-        [--num-draft 4] [--also suffix+head-tree]
+        [--num-draft 4] [--also suffix+head-tree] [--workload code]
 
 As `forerun train` measures at its end: each prompt by plain decoding, suffix, head and suffix+head
-in turn. MT-Bench is read from the folder that benchmarks/data.py makes.
+in turn. MT-Bench, or another workload of `forerun bench` that is to be measured instead, is read
+from the folder that benchmarks/data.py makes.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=TOKENS, help="most of an answer")
     parser.add_argument("--num-draft", type=int, default=FIXED, help="γ, for tokens a pass")
     parser.add_argument("--also", action="append", default=[], metavar="DRAFTER")
+    parser.add_argument("--workload", choices=WORKLOADS, help="its prompts alone")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     sets = {"held-out prompts": list(islice(prompts.held_out(), PROMPTS))}
-    if options.data is not None:
+    if options.workload is not None:
+        items = load(WORKLOADS[options.workload], count=PROMPTS, data=options.data)
+        sets = {options.workload: [(item.prompt,) for item in items]}
+    elif options.data is not None:
         questions = load(WORKLOADS["chat"], count=PROMPTS, data=options.data)
         sets["MT-Bench"] = [(item.prompt,) for item in questions]
     for name, turns in sets.items():
