@@ -16,9 +16,10 @@ import ast
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from forerun.bench.workloads import WORKLOADS, load
+from forerun.bench.workloads import WORKLOADS, load, to_complete
 
 LINES = range(6, 45)  # of a function
 
@@ -35,33 +36,38 @@ def main() -> None:
     items = load(WORKLOADS["code"], count=1000, data=options.data)
     judged = {line for item in items for line in item.prompt.splitlines()}
     names = {line.split("(")[0].removeprefix("def ") for line in judged if line.startswith("def ")}
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, Function] = {}
     for folder in options.folders:
         for file in sorted(folder.rglob("*.py")):
-            for name, asked, answer in functions(file):
-                if name not in names:
-                    found.setdefault(name, (asked, answer))
+            for function in functions(file):
+                if function.name not in names:
+                    found.setdefault(function.name, function)
     chosen = list(found.values())
     random.Random(0).shuffle(chosen)
     with options.out.open("w", encoding="utf-8") as out:
-        for i, (asked, answer) in enumerate(chosen[: options.count]):
-            head, _, summary = asked.partition("\0")
-            prompt = (
-                "Complete this Python function. Answer with the whole function in one code "
-                f"block.\n\n```python\n{head}\n```"
-                if i % 3 == 0
-                else f"Write a Python function: {summary}"
-            )
+        for i, one in enumerate(chosen[: options.count]):
+            short = f"Write a Python function: `{one.name}`. {one.summary}"
+            prompt = short if i % 3 else to_complete(one.head)
             messages = [
                 {"role": "user", "content": prompt},
-                {"role": "assistant", "content": f"```python\n{answer}\n```"},
+                {"role": "assistant", "content": f"```python\n{one.source}\n```"},
             ]
             out.write(json.dumps({"messages": messages}) + "\n")
     print(f"{options.out}: {min(len(chosen), options.count)} of {len(chosen)} functions")
 
 
-def functions(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Name, what can be asked for (signature with docstring, \\0, name and summary), and source."""
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """`head`: signature and docstring; `summary`: the docstring's first paragraph."""
+
+    name: str
+    head: str
+    summary: str
+    source: str
+
+
+def functions(file: Path) -> Iterator[Function]:
+    """Those that will do."""
     try:
         source = file.read_text(encoding="utf-8")
         tree = ast.parse(source)
@@ -78,7 +84,7 @@ def functions(file: Path) -> Iterator[tuple[str, str, str]]:
             continue
         head = "\n".join(source.splitlines()[node.lineno - 1 : documented])
         summary = " ".join(doc.split("\n\n")[0].split())
-        yield node.name, f"{head}\0`{node.name}`. {summary}", text
+        yield Function(name=node.name, head=head, summary=summary, source=text)
 
 
 if __name__ == "__main__":

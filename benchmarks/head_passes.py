@@ -53,7 +53,9 @@ def main() -> None:
         )
         for name, _ in ways
     }
-    counts = {(way, t): [(0, 0)] for way in ways for t in TEMPERATURES}  # tokens, passes by text
+    # tokens and passes of each text
+    counts: dict[tuple[tuple[str, int], float], list[tuple[int, int]]]
+    counts = {(way, t): [] for way in ways for t in TEMPERATURES}
     for number, text in enumerate(texts, start=1):
         for (way, temperature), seen in counts.items():
             done = engines[way[0]].generate(
@@ -67,7 +69,7 @@ def main() -> None:
         for way in ways:
             print(f"| {way[0]} | {way[1]} |", end="")
             for t in TEMPERATURES:
-                print(f" {shown(counts[way, t][1:])} |", end="")
+                print(f" {shown(counts[way, t])} |", end="")
             print(flush=True)
 
 

@@ -46,13 +46,17 @@ def _functions(file: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+def to_complete(head: str) -> str:
+    """What asks for the function that begins so."""
+    return (
+        "Complete this Python function. Answer with the whole function in one code "
+        f"block.\n\n```python\n{head}\n```"
+    )
+
+
 def _humaneval(file: Path) -> list[Item]:
     return [
-        Item(
-            id=task["task_id"],
-            prompt="Complete this Python function. Answer with the whole function in one code "
-            f"block.\n\n```python\n{task['prompt'].strip()}\n```",
-        )
+        Item(id=task["task_id"], prompt=to_complete(task["prompt"].strip()))
         for task in _functions(file)
     ]
 

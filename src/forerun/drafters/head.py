@@ -196,15 +196,10 @@ class HeadTreeDrafter(HeadTreeReader, LikeliestTreeDrafter):
         super().__init__(checked_head(head), depth=depth, sampling=sampling)
 
 
-class HeadJoinedTreeDrafter(HeadTreeReader, JoinedTreeDrafter):
+class HeadJoinedTreeDrafter(HeadTreeDrafter, JoinedTreeDrafter):
     """The likeliest nodes of the head's tree and of a suffix tree together."""
 
     name = "head-joined-tree"
-
-    def __init__(
-        self, head: AnyHead, *, depth: int = 8, sampling: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(checked_head(head), depth=depth, sampling=sampling)
 
 
 class HeadShapedTreeReader(HeadTreeReader, ShapedTreeDrafter):

@@ -173,12 +173,11 @@ class Run:
         self, texts: TextFile, corpus: Corpus, judged: dict[str, tuple[Corpus, Laws]]
     ) -> Outcome | None:
         ids = self._ids(texts)
-        target, kind = self._target, quicker_type()
-        wanted = self._wanted
+        wanted, target, kind = self._wanted, self._target, quicker_type()
         form = made(wanted.form, target, self._taps, len(ids), wanted.feed_forward)
         output = target.output[torch.from_numpy(ids)]
         if self._start is None:
-            head = initialised(form.head, self._wanted.seed, output)
+            head = initialised(form.head, wanted.seed, output)
             early, rate = form.early, RATE
         else:
             head = self._start.into(form)
