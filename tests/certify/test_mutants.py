@@ -158,11 +158,9 @@ class CutHead(HeadDrafter):
         self.report = report
         self.laws = {}
 
-    def _law(self, *asked):
-        self._least = 0.0
-        whole = super()._law(*asked)
-        self._least = 0.5
-        q = super()._law(*asked)
+    def _law(self, logits, params, *of):
+        whole = super()._law(logits, params.replace(min_p=0.0), *of)
+        q = super()._law(logits, params.replace(min_p=0.9), *of)
         self.laws[id(q)] = (q, whole)
         return q
 

@@ -207,22 +207,25 @@ def test_laws_are_the_head_s_own_after_its_own_output() -> None:
 
 
 def test_laws_by_the_target_s_ids() -> None:
-    """What shapes a law by ids, and what is so unlikely that it is left out."""
+    """What shapes a law by ids; and what is much less likely than another is left out."""
     made: Any = checked(ToldHead(head_model()))
     ids, text = made.model.ids, [0, 1, 2]
-    logits = np.array([0.0, -8.0, -12.0])
+    logits = np.array([0.0, -8.0, -8.5])
+    assert np.exp(-8.5) < LEAST < np.exp(-8.0)
     q = np.exp(logits) / np.exp(logits).sum()
     history = History(text, 2)
     cases = [
-        ({}, np.where(q < LEAST, 0, q) / q[q >= LEAST].sum()),
+        ({}, [*(q[:2] / q[:2].sum()), 0]),
+        ({"min_p": 0.001}, [1, 0, 0]),
         ({"temperature": 2.0}, np.exp(logits / 2) / np.exp(logits / 2).sum()),
         ({"temperature": 0.0}, [1, 0, 0]),
         ({"top_k": 1}, [1, 0, 0]),
-        ({"logit_bias": {int(ids[1]): 8.0}}, np.array([q[0], q[0], q[2]]) / (2 * q[0] + q[2])),
+        ({"logit_bias": {int(ids[1]): 8.0}}, [0.5, 0.5, 0]),
         ({"banned": [int(ids[0])]}, [0, *(q[1:] / q[1:].sum())]),
     ]
     for sampling, wanted in cases:
-        found = np.asarray(made._law(logits, SamplingParams.of(sampling), history, None))
+        params = made._shaped(SamplingParams.of(sampling))
+        found = np.asarray(made._law(logits, params, history, None))
         assert found.shape == (V,)
         np.testing.assert_allclose(found[ids], wanted, rtol=1e-5)
         assert found.sum() == pytest.approx(1)

@@ -53,6 +53,7 @@ class DraftSlot:
     known: int = 0  # tokens that will come from pages, while there is no slot
     cached: int = 0
     ahead: list[int] = field(default_factory=list)
+    shaped: tuple[SamplingParams, SamplingParams] | None = None  # the request's, and the draft's
 
 
 @dataclass(eq=False)
@@ -199,8 +200,13 @@ class ModelDrafter:
         return self._begun(request, state, most)
 
     def _begun(self, request: DraftRequest, state: DraftSlot, most: int) -> Chain:
-        params = request.params.replace(**self._sampling) if self._sampling else request.params
-        return Chain(request=request, params=params, state=state, most=most)
+        if state.shaped is None or state.shaped[0] is not request.params:
+            state.shaped = request.params, self._shaped(request.params)
+        return Chain(request=request, params=state.shaped[1], state=state, most=most)
+
+    def _shaped(self, params: SamplingParams) -> SamplingParams:
+        """Parameters of the draft's law, for a request of these."""
+        return params.replace(**self._sampling) if self._sampling else params
 
     def _restore(self, state: DraftSlot, slot: int, ids: Sequence[int]) -> None:
         """What is known of the text needs no pass, as far as there is room."""

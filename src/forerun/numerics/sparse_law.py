@@ -66,22 +66,14 @@ class SparseLaw:
         return float(self.p[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
 
     @classmethod
-    def among(cls, law: Any, ids: NDArray[np.integer], size: int, least: float = 0.0) -> SparseLaw:
-        """A law of numbers 0, 1, …, of which number n is token `ids[n]` of `size`. Those below
-        `least` are left out, and the others share their mass, unless none is above it."""
-        if isinstance(law, SparseLaw):
-            if law.only is not None:
-                return cls.certain(int(ids[law.only]), size)
-            numbers, p = law.ids, law.p
-        else:
-            numbers, p = np.arange(len(law), dtype=np.int32), law
-        kept = np.flatnonzero(p >= least if least > 0 else p)
-        if not len(kept):
-            kept = np.flatnonzero(p)
-        if len(kept) < len(p):
-            numbers, p = numbers[kept], p[kept]
-            p = p / p.sum()
-        found = ids[numbers]
+    def among(cls, law: Any, ids: NDArray[np.integer], size: int) -> SparseLaw:
+        """A law of numbers 0, 1, …, of which number n is token `ids[n]` of `size`."""
+        if not isinstance(law, SparseLaw):
+            numbers = np.flatnonzero(law)
+            law = cls(numbers, law[numbers], len(law))
+        if law.only is not None:
+            return cls.certain(int(ids[law.only]), size)
+        found, p = ids[law.ids], law.p
         if (found[1:] < found[:-1]).any():
             order = found.argsort()
             found, p = found[order], p[order]

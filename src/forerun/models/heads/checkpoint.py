@@ -246,7 +246,7 @@ def ids_of(where: Path, config: Vocabularies, tensors: dict[str, Array]) -> Arra
     if d2t is None:
         if config.draft_vocabulary != config.vocabulary:
             raise ModelFileError(f"{where}: tensor 'd2t' is missing")
-        return np.arange(config.vocabulary)
+        return np.arange(config.vocabulary, dtype=np.int32)
     if d2t.shape != (config.draft_vocabulary,) or d2t.dtype.kind != "i":
         raise ModelFileError(
             f"{where}: 'd2t' is {d2t.dtype} {list(d2t.shape)}, not whole numbers"
@@ -259,7 +259,7 @@ def ids_of(where: Path, config: Vocabularies, tensors: dict[str, Array]) -> Arra
         known = t2d.shape == (config.vocabulary,) and set(np.flatnonzero(t2d)) == set(ids.tolist())
         if not known:
             raise ModelFileError(f"{where}: 't2d' and 'd2t' do not name the same ids")
-    return ids
+    return ids.astype(np.int32)
 
 
 def check_tensors(
