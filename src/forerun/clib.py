@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-ABI = 4
+ABI = 5
 """Version of the library's interface that this forerun calls (fr_abi)."""
 
 PLACE = Path(__file__).with_name(

@@ -156,7 +156,7 @@ static void pass(fr_pool *pool, fr_model *model, const char *path, int rows, con
     }
     void *const *pages[2] = {caches[0].page, caches[1].page};
     /* every row but the first two */
-    fr_pass given = {rows, 2, rows - 2, tokens, positions, slot, cells, shared, start, list,
+    fr_pass given = {rows, rows - 2, tokens, positions, slot, cells, shared, start, list,
                      wanted + 2, pages, logits, TOKENS, NULL, 0, features, 2 * HIDDEN, NULL, 0};
     if (fr_run(pool, model, path, &given)) exit(4);
     *sum = of_floats(*sum, logits, (int64_t)(rows - 2) * TOKENS);

@@ -62,9 +62,13 @@ def test_a_row_sees_the_cached_and_its_own_path(cases, chains):
     ]
     rows = lay_out(steps, [before for _, before in cases])
     assert rows.feed is None
-    for array in (array for array in vars(rows).values() if array is not None):
-        assert array.dtype == np.int32
-        assert array.flags.c_contiguous
+    arrays = [rows.tokens, rows.positions, rows.slots, rows.cells, rows.shared, rows.path_start]
+    assert all(array.dtype == np.int32 for array in [*arrays, rows.path_cells, rows.wanted])
+    for first in (0, len(rows) - 1):
+        at = [array[first:].ctypes.data for array in arrays]
+        *found, paths = rows.addresses(first)
+        assert found == at
+        assert not len(rows.path_cells) or paths == rows.path_cells.ctypes.data
     r = 0
     for parents, before in cases:
         paths: list[list[int]] = []

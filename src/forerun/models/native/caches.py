@@ -24,6 +24,7 @@ class Caches:
         self.page_bytes = int(self._lib.fr_page_bytes(*self.shape))
         self._pages: dict[int, list[c.Memory]] = {}
         self._tables: dict[int, Any] = {}  # slot -> addresses of its pages, as C sees them
+        self._by_slot = (ctypes.c_void_p * 1)()  # the tables' own addresses
 
     def cells(self, slot: int) -> int:
         return len(self._pages.get(slot, ())) * c.PAGE
@@ -38,13 +39,16 @@ class Caches:
             self._tables.pop(slot, None)
             return 0
         pages = self._pages[slot] = [*held[:count], *more]
-        self._tables[slot] = (ctypes.c_void_p * count)(*(page.address for page in pages))
+        table = self._tables[slot] = (ctypes.c_void_p * count)(*(page.address for page in pages))
+        if slot >= len(self._by_slot):
+            self._by_slot = (ctypes.c_void_p * (2 * slot))(*self._by_slot)
+        self._by_slot[slot] = ctypes.addressof(table)
         return count * c.PAGE
 
-    def tables(self, slots: Sequence[int]) -> Any:
-        """The pages of these slots, as a pass takes them."""
-        found = (ctypes.addressof(self._tables[slot]) for slot in slots)
-        return (ctypes.c_void_p * len(slots))(*found)
+    @property
+    def tables(self) -> int:
+        """The address of the addresses of slots' pages, slot after slot, as a pass takes them."""
+        return ctypes.addressof(self._by_slot)
 
     def move(self, slot: int, before: int, path: Sequence[int]) -> None:
         for i, index in enumerate(path):

@@ -58,7 +58,7 @@ class COperation(Structure):
 
 class CPass(Structure):
     _fields_ = [
-        *[(name, c_int32) for name in ("rows", "slots", "wanted")],
+        *[(name, c_int32) for name in ("rows", "wanted")],
         *[(name, c_void_p) for name in ("tokens", "positions", "slot", "cells", "shared")],
         *[(name, c_void_p) for name in ("path_start", "path", "wanted_rows", "pages", "logits")],
         ("logits_stride", c_int64),

@@ -324,11 +324,11 @@ class Plan:
         features = np.empty((len(rows), program.features), dtype=np.float32)
         for start in range(0, len(rows), self._max_rows):
             end = min(start + self._max_rows, len(rows))
-            first, last = np.searchsorted(rows.wanted, (start, end))
-            wanted = rows.wanted[first:last] - start
-            self._call(
-                program, rows, start, end, wanted, into[first:last], chosen_of, features[start:]
-            )
+            first, wanted = 0, rows.wanted
+            if end - start < len(rows):
+                first, last = np.searchsorted(wanted, (start, end))
+                wanted = wanted[first:last] - np.int32(start)
+            self._call(program, rows, start, end, wanted, into[first:], chosen_of, features[start:])
         return features
 
     def _call(
@@ -342,28 +342,19 @@ class Plan:
         chosen_of: int,
         features: Any,
     ) -> None:
-        slots = list(dict.fromkeys(rows.slots[start:end].tolist()))
-        tables = self._caches.tables(slots)
-        if len(slots) == 1:
-            numbers = np.zeros(end - start, dtype=np.int32)
-        else:
-            number = {slot: i for i, slot in enumerate(slots)}
-            numbers = np.array([number[s] for s in rows.slots[start:end]], dtype=np.int32)
-        wanted = np.ascontiguousarray(wanted, dtype=np.int32)
-        at = 4 * start
+        tokens, positions, slots, cells, shared, path_start, path = rows.addresses(start)
         given = c.CPass(
             rows=end - start,
-            slots=len(slots),
             wanted=len(wanted),
-            tokens=rows.tokens.ctypes.data + at,
-            positions=rows.positions.ctypes.data + at,
-            slot=numbers.ctypes.data,
-            cells=rows.cells.ctypes.data + at,
-            shared=rows.shared.ctypes.data + at,
-            path_start=rows.path_start.ctypes.data + at,
-            path=rows.path_cells.ctypes.data,
+            tokens=tokens,
+            positions=positions,
+            slot=slots,
+            cells=cells,
+            shared=shared,
+            path_start=path_start,
+            path=path,
             wanted_rows=wanted.ctypes.data,
-            pages=ctypes.addressof(tables),
+            pages=self._caches.tables,
             logits=None if chosen_of else into.ctypes.data,
             logits_stride=self._h.vocabulary,
             choices=into.ctypes.data if chosen_of else None,

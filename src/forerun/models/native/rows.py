@@ -22,8 +22,8 @@ What this module does not know: models, and how keys are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,22 +34,46 @@ Int32 = np.ndarray[Any, np.dtype[np.int32]]
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Rows:
-    """One pass. Rows of a step stand together, in the order of the steps."""
+    """One pass. Rows of a step stand together, in the order of the steps.
 
-    tokens: Int32  # [R]
-    slots: Int32  # [R]
-    cells: Int32  # [R] where the row's key and value go
-    positions: Int32  # [R]
-    shared: Int32  # [R] leading cells of the slot that the row sees
-    path_start: Int32  # [R + 1] row r's list is path_cells[path_start[r] : path_start[r + 1]]
-    path_cells: Int32  # [P]
-    wanted: Int32  # [W] rows whose logits come back
-    feed: Floats | None = None  # [R, hidden] for a graph that is fed
+    All numbers lie one array behind another in `block`, in the order of the lists given, so that C
+    needs one address only.
+    """
+
+    def __init__(
+        self,
+        *,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        slots: Sequence[int],
+        cells: Sequence[int],
+        shared: Sequence[int],
+        path_start: Sequence[int],
+        path_cells: Sequence[int],
+        wanted: Sequence[int],
+        feed: Floats | None = None,
+    ) -> None:
+        lists = (tokens, positions, slots, cells, shared, path_start, path_cells, wanted)
+        self.block: Int32 = np.array([*chain.from_iterable(lists)], dtype=np.int32)
+        *self._starts, end = accumulate(map(len, lists), initial=0)
+        views = [self.block[i:j] for i, j in pairwise([*self._starts, end])]
+        self.tokens, self.positions, self.slots = views[:3]  # [R]
+        self.cells = views[3]  # [R] where the row's key and value go
+        self.shared = views[4]  # [R] leading cells of the slot that the row sees
+        self.path_start = views[5]  # [R + 1] row r's list is path_cells[start[r] : start[r + 1]]
+        self.path_cells = views[6]  # [P]
+        self.wanted = views[7]  # [W] rows whose logits come back
+        self.feed = feed  # [R, width] for a graph that is fed
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def addresses(self, row: int = 0) -> list[int]:
+        """Of what the arrays say of `row` on, in their order; of the cells of paths all."""
+        at = self.block.ctypes.data
+        *of_rows, path_cells, _ = self._starts
+        return [*(at + 4 * (start + row) for start in of_rows), at + 4 * path_cells]
 
     def visible(self, row: int) -> Int32:
         """The cells `row` sees, in order of position: position + 1 of them."""
@@ -89,14 +113,14 @@ def lay_out(steps: Sequence[Step], lengths: Sequence[int]) -> Rows:
                 path_start.append(len(path_cells))
         wanted += range(len(tokens) - step.wanted, len(tokens))
     return Rows(
-        tokens=_int32(tokens),
-        slots=_int32(slots),
-        cells=_int32(cells),
-        positions=_int32(positions),
-        shared=_int32(shared),
-        path_start=_int32(path_start),
-        path_cells=_int32(path_cells),
-        wanted=_int32(wanted),
+        tokens=tokens,
+        slots=slots,
+        cells=cells,
+        positions=positions,
+        shared=shared,
+        path_start=path_start,
+        path_cells=path_cells,
+        wanted=wanted,
         feed=_fed([step.feed for step in steps if len(step.tokens)]),
     )
 
@@ -115,10 +139,6 @@ def _fed(given: Sequence[Any]) -> Floats | None:
     if not given or given[0] is None:
         return None
     return np.concatenate(given).astype(np.float32, copy=False)
-
-
-def _int32(numbers: Iterable[int]) -> Int32:
-    return np.array(numbers, dtype=np.int32)
 
 
 class Runner(Protocol):

@@ -1,7 +1,7 @@
 /* Which library this is: the version of its interface, and what it was built from. */
 #include "export.h"
 
-#define FR_ABI 4 /* raised with clib.ABI when a function's meaning or arguments change */
+#define FR_ABI 5 /* raised with clib.ABI when a function's meaning or arguments change */
 
 #ifndef FR_BUILD
 #define FR_BUILD "unknown"

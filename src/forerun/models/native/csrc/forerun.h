@@ -65,10 +65,10 @@ typedef struct {
 /* Rows of one pass. Row r sees cells 0 .. shared[r]-1 of its slot, and then
    path[path_start[r]] .. path[path_start[r+1]-1]; its own cell is the last it sees. */
 typedef struct {
-    int32_t rows, slots, wanted;
+    int32_t rows, wanted;
     const int32_t *tokens, *positions, *slot, *cells, *shared, *path_start, *path;
     const int32_t *wanted_rows;      /* [wanted] */
-    void *const *const *pages;       /* [slots][page] */
+    void *const *const *pages;       /* [slot][page] */
     float *logits;                   /* [wanted][stride]; NULL: choices are wanted instead */
     int64_t logits_stride;
     int64_t *choices;   /* [wanted]: what fr_argmax (laws.h) says of each row's first `chosen_of` */

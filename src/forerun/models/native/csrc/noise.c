@@ -34,20 +34,31 @@ static uint64_t product(uint64_t a, uint64_t b, uint64_t *high) {
 #endif
 }
 
+enum { ROUNDS = 10, WORDS = 4 };
+
+/* What the blocks have in common: the keys of all rounds, and the counter's upper words. */
+typedef struct { uint64_t k0[ROUNDS], k1[ROUNDS], c1, c2, c3; } noise;
+
+static noise noise_of(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t c3) {
+    noise n = {.c1 = c1, .c2 = c2, .c3 = c3};
+    for (int round = 0; round < ROUNDS; round++) {
+        n.k0[round] = k0 + (uint64_t)round * 0x9E3779B97F4A7C15u;
+        n.k1[round] = k1 + (uint64_t)round * 0xBB67AE8584CAA73Bu;
+    }
+    return n;
+}
+
 /* (Salmon et al. 2011, section 4.3) */
-static void philox(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t c3, uint64_t block,
-                   uint64_t *out) {
-    uint64_t c0 = block + 1;
-    for (int round = 0; round < 10; round++) {
+static inline void philox(const noise *n, uint64_t block, uint64_t *out) {
+    uint64_t c0 = block + 1, c1 = n->c1, c2 = n->c2, c3 = n->c3;
+    for (int round = 0; round < ROUNDS; round++) {
         uint64_t high0, high1;
         uint64_t low0 = product(0xD2E7470EE14C6C93u, c0, &high0);
         uint64_t low1 = product(0xCA5A826395121157u, c2, &high1);
-        c0 = high1 ^ c1 ^ k0;
+        c0 = high1 ^ c1 ^ n->k0[round];
         c1 = low1;
-        c2 = high0 ^ c3 ^ k1;
+        c2 = high0 ^ c3 ^ n->k1[round];
         c3 = low0;
-        k0 += 0x9E3779B97F4A7C15u;
-        k1 += 0xBB67AE8584CAA73Bu;
     }
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
@@ -58,26 +69,50 @@ static double uniform(uint64_t word) {
 }
 
 double fr_uniform(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t c3, int64_t id) {
-    uint64_t words[4];
-    philox(k0, k1, c1, c2, c3, (uint64_t)id / 4, words);
-    return uniform(words[id % 4]);
+    noise n = noise_of(k0, k1, c1, c2, c3);
+    uint64_t words[WORDS];
+    philox(&n, (uint64_t)id / WORDS, words);
+    return uniform(words[id % WORDS]);
+}
+
+typedef struct { double least; int64_t winner; } race;
+
+static inline void run(race *r, uint64_t word, float p, int64_t i) {
+    double u = uniform(word), mass = (double)p;
+    /* E ≥ u but for rounding; and p = 0 never wins */
+    if (!(u > r->least * mass * (1 + 0x1p-40)) && mass > 0) {
+        double time = -log1p(-u) / mass;
+        if (time < r->least) r->least = time, r->winner = i;
+    }
+}
+
+enum { MANY = 64 };
+
+/* Whether one of so many words may win: by their upper 31 bits, u less its last places, in float32
+   with room for its rounding. A loop that compilers turn into vector instructions. */
+static int may_win(const race *r, const uint64_t *words, const float *p) {
+    float limit = (float)(r->least * 0x1.00001p31);
+    int any = 0;
+    for (int i = 0; i < MANY; i++) any |= (float)(int32_t)(words[i] >> 33) <= limit * p[i];
+    return any;
 }
 
 int64_t fr_race(uint64_t k0, uint64_t k1, uint64_t c1, uint64_t c2, uint64_t c3,
                 const int32_t *ids, const float *p, int64_t count) {
-    int64_t winner = -1;
-    double least = INFINITY;
-    for (int64_t i = 0; i < count;) {
-        uint64_t words[4], block = (uint64_t)(ids ? ids[i] : i) / 4;
-        philox(k0, k1, c1, c2, c3, block, words);
-        do {
-            double u = uniform(words[(ids ? ids[i] : i) % 4]), mass = (double)p[i];
-            /* E ≥ u but for rounding; and p = 0 never wins */
-            if (!(u > least * mass * (1 + 0x1p-40)) && mass > 0) {
-                double time = -log1p(-u) / mass;
-                if (time < least) least = time, winner = i;
-            }
-        } while (++i < count && (ids ? (uint64_t)ids[i] / 4 == block : i % 4 != 0));
+    race r = {INFINITY, -1};
+    noise n = noise_of(k0, k1, c1, c2, c3);
+    uint64_t words[MANY];
+    int64_t i = 0;
+    for (; !ids && i + MANY <= count; i += MANY) {
+        for (int j = 0; j < MANY; j += WORDS) philox(&n, (uint64_t)(i + j) / WORDS, words + j);
+        if (may_win(&r, words, p + i))
+            for (int j = 0; j < MANY; j++) run(&r, words[j], p[i + j], i + j);
     }
-    return winner;
+    while (i < count) {
+        uint64_t block = (uint64_t)(ids ? ids[i] : i) / WORDS;
+        philox(&n, block, words);
+        do run(&r, words[(ids ? ids[i] : i) % WORDS], p[i], i);
+        while (++i < count && (uint64_t)(ids ? ids[i] : i) / WORDS == block);
+    }
+    return r.winner;
 }
