@@ -152,7 +152,8 @@ class Company:
         offers = self._preferred(offers, by=lambda offer: (offer.request, offer.passes))
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.passes not in self._pace.costs.draft]
-        if 0 < len(lookups) < len(offers):  # too few may be left that share a model's passes
+        shared = len(self._seats) > 1  # then too few may be left that share a model's passes
+        if shared and 0 < len(lookups) < len(offers):
             best = self._best(self._preferred(lookups), best.rate) or best
         tried = self._tried(offers, best)
         return self._made(best if tried is None else tried, best)
@@ -176,28 +177,34 @@ class Company:
         chosen: dict[Hashable, Offer] = {}
         rates: dict[Hashable, float] = {}
         for offer in offers:
-            rate = self._alone(offer, sharers[offer.passes], funds)
+            rate, _ = self._alone(offer, sharers[offer.passes], funds)
             if by(offer) not in chosen or rate > rates[by(offer)]:
                 chosen[by(offer)], rates[by(offer)] = offer, rate
         return list(chosen.values())
 
-    def _alone(self, offer: Offer, sharers: int, funds: float) -> float:
-        """The highest rate of a round in which nobody else drafts, but some share the drafting."""
-        plain, tokens, rate = self._plain, self._plain.tokens, 0.0
+    def _alone(self, offer: Offer, sharers: int, funds: float) -> tuple[float, int]:
+        """The highest rate of a round in which nobody else drafts, but some share the drafting; and
+        how far that is drafted."""
+        plain, tokens, rate, best = self._plain, self._plain.tokens, 0.0, 0
         more = self._pace.shared(offer.passes, offer.reads, offer.outlook.unread, sharers)
         limit, draft = plain.seconds + funds, plain.drafting.seconds
-        for s, seconds, own in zip(offer.survival, self._seconds[plain.rows :], more):
+        rows = zip(offer.survival, self._seconds[plain.rows :], more)
+        for drafted, (s, seconds, own) in enumerate(rows, start=1):
             tokens += s
             draft += own
             seconds += draft
             if seconds > limit:
                 break
-            rate = max(rate, tokens / seconds)
-        return rate
+            if tokens > rate * seconds:
+                rate, best = tokens / seconds, drafted
+        return rate, best
 
     def _best(self, offers: Sequence[Offer], rate: float) -> Drafts | None:
         """Of the drafts passed on the way, the one with the highest rate that can be paid; None
         where none is above `rate`."""
+        if len(self._seats) == 1:
+            highest, count = self._alone(offers[0], 1, offers[0].funds)
+            return self._with(self._plain, [(offers[0], count)]) if highest > rate else None
         plain, order = self._plain, self._order(offers)
         tokens, funds, best, drafting = plain.tokens, 0.0, 0, plain.drafting.copy()
         for n, (i, depth) in enumerate(order[: len(self._seconds) - plain.rows], start=1):
