@@ -27,7 +27,7 @@ from forerun.generation import Generation
 from forerun.laws import Laws, emitted_logprobs, in_grammar, target_laws
 from forerun.models.base import Model, Step
 from forerun.numerics.acceptance import draft_mass
-from forerun.numerics.choice import decided_by_largest
+from forerun.numerics.choice import adjusts
 from forerun.numerics.likeliest import head
 from forerun.numerics.randomness import Purpose, fresh_sampler, racing_sampler
 from forerun.numerics.token_tree import NOTHING, Proposal
@@ -168,9 +168,10 @@ def pass_step(g: Generation, proposal: Proposal) -> Step:
     tree = proposal.tree
     parents = None if tree.is_chain else (-1, *(parent + 1 for parent in tree.parents))
     raw = g.grammar is None and g.logprobs is None
-    choices = raw and decided_by_largest(g.params, len(g.ids) - g.prompt_length)
+    laws = raw and not adjusts(g.params, len(g.ids) - g.prompt_length)
     tokens = (g.ids[-1], *tree.tokens)
-    return Step(slot=g.slot, tokens=tokens, parents=parents, rows=len(tokens), choices=choices)
+    params = g.params if laws else None
+    return Step(slot=g.slot, tokens=tokens, parents=parents, rows=len(tokens), params=params)
 
 
 def _judgeable(g: Generation, proposal: Proposal) -> None:

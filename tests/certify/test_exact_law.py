@@ -10,6 +10,7 @@ import itertools
 import random
 import threading
 
+import numpy as np
 import pytest
 
 import forerun.decode
@@ -30,7 +31,9 @@ from forerun.certify import exact_law, plain_law, total_variation
 from forerun.drafters import DraftRequest, ModelDrafter, NgramDrafter
 from forerun.errors import CapabilityError, OptionError
 from forerun.models.tabular import LayeredTabularModel, TabularModel
-from forerun.numerics.choice import Choice
+from forerun.numerics.choice import Choice, Made
+from forerun.numerics.distribution import defined_law
+from forerun.numerics.fused import cuts
 from forerun.pace import Costs
 from forerun.sampling import SamplingParams
 from forerun.verifiers import VERIFIERS
@@ -110,25 +113,36 @@ def test_verifiers_of_trees_judge_all_chains(control, drafter, verifier):
 
 
 class Choosing(LayeredTabularModel):
-    """Gives only the largest of a row wherever that will do."""
+    """Gives laws, or only the largest of a row, wherever that will do."""
 
     given = 0
 
     def extend(self, steps):
         found = super().extend(steps)
         for i, step in enumerate(steps):
-            if step.choices:
-                found[i] = [Choice(int(row.argmax()), self.vocab_size) for row in found[i]]
+            if step.params is not None:
+                found[i] = [self.made(row, step.params) for row in found[i]]
                 Choosing.given += len(found[i])
         return found
+
+    def made(self, row, params):
+        if params.temperature == 0:
+            return Choice(int(row.argmax()), self.vocab_size)
+        p = defined_law(row, params)
+        ids = np.flatnonzero(p)
+        if cuts(params):
+            return Made(params, len(ids), ids, p[ids], self.vocab_size)
+        return Made(params, 0, None, p, self.vocab_size)
 
 
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "in company"])
 @pytest.mark.parametrize("verifier", [*CHAIN_VERIFIERS, "auto"])
 @pytest.mark.parametrize("drafter", drafters(3))
-def test_choices_in_the_place_of_logits(drafter, verifier, company):
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"temperature": 0.7}, {"top_p": 0.8}])
+def test_laws_in_the_place_of_logits(sampling, drafter, verifier, company):
     model, helper = target(3, eos=2), drafters(3)[drafter]()
-    common = {"prompt": PROMPT, "max_tokens": 4, "temperature": 0}
+    length = 4 if sampling == {"temperature": 0} else 3
+    common = {"prompt": PROMPT, "max_tokens": length, **sampling}
     expected = plain_law(model, **common)
     model.__class__, Choosing.given = Choosing, 0
     others = COMPANY if company else ()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from forerun.errors import CacheError, OptionError, PromptError
-from forerun.sampling import is_whole
+from forerun.sampling import SamplingParams, is_whole
 
 if TYPE_CHECKING:
     from forerun.models.features import Table
@@ -30,15 +30,15 @@ class Step:
 
     `parents[i]` is the index in `tokens` of the token before token i; −1 is the slot's last cached
     token (or the beginning). None is a chain. Logits come back for the last `rows` tokens; None:
-    all. With `choices` only the largest of each row will be asked for: a model may give a
-    `numerics.choice.Choice` in the row's place.
+    all. With `params` only the law of each row by them will be asked for, with nothing adjusted: a
+    model may give what `numerics/choice.py` has in the row's place.
     """
 
     slot: int
     tokens: Sequence[int]
     parents: Sequence[int] | None = None
     rows: int | None = None
-    choices: bool = False
+    params: SamplingParams | None = None
     feed: Any = None  # [n, hidden]: what a head reads beside each token (`models/heads`)
 
     @property

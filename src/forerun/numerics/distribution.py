@@ -29,7 +29,7 @@ from array_api_compat import array_namespace, device
 
 from forerun.errors import GrammarError, LawError
 from forerun.numerics import fused
-from forerun.numerics.choice import Choice, adjusts, decided_by_largest
+from forerun.numerics.choice import Choice, adjusts
 from forerun.numerics.sparse_law import SparseLaw
 from forerun.sampling import SamplingParams
 
@@ -59,8 +59,8 @@ def law(logits: Any, params: SamplingParams, history: History, allowed: Any = No
     """
     if isinstance(logits, Choice):
         assert allowed is None
-        assert decided_by_largest(params, history.output_length)
-        return logits.law()
+        assert not adjusts(params, history.output_length)
+        return logits.law(params)
     l = _adjusted(logits, params, history, allowed)
     return fused.law(l, params) if fused.serves(l) else defined_law(l, params)
 

@@ -68,14 +68,26 @@ def law(l: Any, params: SamplingParams, path: bytes | None = None) -> Any:
     if params.temperature == 0:
         return SparseLaw.certain(checked(c.fr_argmax(path, at, size)), size)
     p = np.empty(size, np.float32)
-    if params.top_k == 0 and params.top_p == 1 and params.min_p == 0:
+    if not cuts(params):
         checked(c.fr_whole_law(path, at, size, params.temperature, p.ctypes.data))
         return p
     ids = np.empty(size, np.int32)
     top_k = min(params.top_k, size)
     cut = (params.temperature, top_k, params.top_p, params.min_p)
     left = checked(c.fr_cut_law(path, at, size, *cut, ids.ctypes.data, p.ctypes.data))
-    return SparseLaw(ids[:left].copy(), p[:left].copy(), size)
+    return as_law(left, ids, p, params, size)
+
+
+def cuts(params: SamplingParams) -> bool:
+    """Whether tokens are left out of the law, which has its ids then."""
+    return params.temperature > 0 and bool(params.top_k or params.top_p < 1 or params.min_p)
+
+
+def as_law(found: int, ids: Any, p: Any, params: SamplingParams, size: int) -> Any:
+    """Of what the library found: which token, or how many of `ids` and `p`; or all of `p`."""
+    if params.temperature == 0:
+        return SparseLaw.certain(found, size)
+    return SparseLaw(ids[:found].copy(), p[:found].copy(), size) if cuts(params) else p
 
 
 def uniform(noise: Noise, token: int) -> float | None:

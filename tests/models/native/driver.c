@@ -157,13 +157,14 @@ static void pass(fr_pool *pool, fr_model *model, const char *path, int rows, con
     void *const *pages[2] = {caches[0].page, caches[1].page};
     /* every row but the first two */
     fr_pass given = {rows, rows - 2, tokens, positions, slot, cells, shared, start, list,
-                     wanted + 2, pages, logits, TOKENS, NULL, 0, features, 2 * HIDDEN, NULL, 0};
+                     wanted + 2, pages, logits, TOKENS, TOKENS - 1, NULL, NULL, features, 2 * HIDDEN, NULL,
+                     0};
     if (fr_run(pool, model, path, &given)) exit(4);
     *sum = of_floats(*sum, logits, (int64_t)(rows - 2) * TOKENS);
     *sum = of_floats(*sum, features, (int64_t)rows * 2 * HIDDEN);
     /* the same again, but only the largest of all logits but the last */
     int64_t choices[ROWS];
-    given.logits = NULL, given.choices = choices, given.chosen_of = TOKENS - 1;
+    given.logits = NULL, given.choices = choices;
     if (fr_run(pool, model, path, &given)) exit(4);
     for (int r = 0; r < rows - 2; r++) {
         const float *own = logits + r * TOKENS;

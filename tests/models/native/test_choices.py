@@ -1,4 +1,4 @@
-"""Choices of a pass are what its logits would say: ties, bad numbers and padding included."""
+"""Choices and laws of a pass are what its logits would say: ties, bad numbers, padding included."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def said(row) -> int | str:
 
 def chosen(choice: Choice) -> int | str:
     try:
-        return int(choice.law().ids[0])
+        return int(choice.law(GREEDY).ids[0])
     except LawError as error:
         return str(error)
 
@@ -47,7 +47,8 @@ def check(model: NativeModel, steps: list[list[Step]]) -> list[int | str]:
     for asked, into in ((False, rows), (True, choices)):
         slots = [model.open() for _ in range(3)]
         for together in steps:
-            given = [replace(s, slot=slots[s.slot], choices=asked) for s in together]
+            params = GREEDY if asked else None
+            given = [replace(s, slot=slots[s.slot], params=params) for s in together]
             for found in model.extend(given):
                 into += list(found)
         for slot in slots:
@@ -108,6 +109,58 @@ def test_bad_logits_are_said(path, tmp_path):
     assert set(check(load(name, path, 2), passes())) == {fused.BAD_LOGITS, fused.NO_TOKEN}
 
 
+SAMPLED = [
+    SamplingParams(**given)
+    for given in (
+        {},
+        {"temperature": 0.3},
+        {"top_k": 5},
+        {"top_p": 0.7, "min_p": 0.01},
+        {"min_p": 0.2},
+    )
+]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_laws_are_those_of_the_rows(case, threads, tmp_path):
+    """Bit by bit; each step of a pass by its own parameters, greedy ones among them."""
+    model = load(file(tmp_path, case), None, threads)
+    every = [*SAMPLED, GREEDY]
+    for number, together in enumerate(passes()):
+        rows, laws = [], []
+        for asked, into in ((False, rows), (True, laws)):
+            slots = [model.open() for _ in range(3)]
+            for i, step in enumerate(together):
+                own = every[(number + i) % len(every)]
+                given = replace(step, slot=slots[step.slot], params=own if asked else None)
+                into += [(own, row) for row in model.extend([given])[0]]
+            for slot in slots:
+                model.close(slot)
+        for (own, row), (_, made) in zip(rows, laws, strict=True):
+            wanted, found = fused.law(row, own), made.law(own)
+            assert type(found) is type(wanted)
+            assert np.asarray(found).tobytes() == np.asarray(wanted).tobytes()
+
+
+def test_laws_of_one_pass_by_different_parameters(tmp_path):
+    model = load(file(tmp_path, "mistral"), None, 2)
+    every = [*SAMPLED, GREEDY, SAMPLED[0]]
+    steps = [
+        Step(slot=model.open(), tokens=TEXT[: 20 * (i + 1)], rows=i % 3 + 1)
+        for i in range(len(every))
+    ]
+    rows = model.extend(steps)
+    for step in steps:
+        model.keep(step.slot, 0)
+    made = model.extend([replace(step, params=own) for step, own in zip(steps, every)])
+    for step, own, logits, laws in zip(steps, every, rows, made, strict=True):
+        assert len(logits) == len(laws) == step.wanted
+        for row, one in zip(logits, laws):
+            wanted = np.asarray(fused.law(row, own))
+            assert np.asarray(one.law(own)).tobytes() == wanted.tobytes()
+
+
 class Tokens:
     """A tokenizer of fewer ids than the embedding has."""
 
@@ -126,18 +179,18 @@ def test_who_wants_logits_gets_them(tmp_path):
     """Where one step of a pass asks for them, all may have them."""
     model = load(file(tmp_path, "mistral"))
     a, b = model.open(), model.open()
-    steps = [Step(slot=a, tokens=(1, 2), choices=True), Step(slot=b, tokens=(3,))]
+    steps = [Step(slot=a, tokens=(1, 2), params=GREEDY), Step(slot=b, tokens=(3,))]
     assert [found.shape for found in model.extend(steps)] == [(2, 23), (1, 23)]
-    prompt = [Step(slot=a, tokens=(1, 2), choices=True), Step(slot=b, tokens=(3,), rows=0)]
+    prompt = [Step(slot=a, tokens=(1, 2), params=GREEDY), Step(slot=b, tokens=(3,), rows=0)]
     assert [len(found) for found in model.extend(prompt)] == [2, 0]
 
 
-def test_greedy_decoding_uses_them_and_nobody_else(tmp_path, monkeypatch):
+def test_who_needs_no_logits_asks_for_laws(tmp_path, monkeypatch):
     asked: list[bool] = []
     extend = NativeModel.extend
 
     def recorded(self, steps):
-        asked.extend(step.choices for step in steps if step.wanted)
+        asked.extend(step.params is not None for step in steps if step.wanted)
         return extend(self, steps)
 
     monkeypatch.setattr(NativeModel, "extend", recorded)
@@ -154,8 +207,11 @@ def test_greedy_decoding_uses_them_and_nobody_else(tmp_path, monkeypatch):
     assert not any(asked)
     text(temperature=0, min_tokens=6)
     assert set(asked) == {False, True}
-    for other in ({"temperature": 1.0}, {"top_k": 1}, {"logit_bias": {3: 0.5}}, {"banned": [4]}):
-        text(**{"temperature": 0, **other} if "top_k" not in other else other)
+    for sampled in ({}, {"temperature": 0.5}, {"top_k": 1}, {"top_p": 0.5}, {"min_p": 0.1}):
+        text(**sampled)
+        assert all(asked)
+    for other in ({"logit_bias": {3: 0.5}}, {"banned": [4]}, {"presence_penalty": 0.1}):
+        text(temperature=0, **other)
         assert not any(asked)
 
 
@@ -165,7 +221,7 @@ def test_greedy_decoding_uses_them_and_nobody_else(tmp_path, monkeypatch):
 def test_what_needs_the_logits_asks_for_them(change, asked):
     request = {"grammar": None, "logprobs": None, "params": GREEDY, "slot": 0} | change
     g: Any = SimpleNamespace(ids=[1, 2, 3], prompt_length=2, **request)
-    assert decode.pass_step(g, NOTHING).choices == asked
+    assert (decode.pass_step(g, NOTHING).params is GREEDY) == asked
 
 
 def test_a_wrong_choice_is_found(tmp_path, monkeypatch):

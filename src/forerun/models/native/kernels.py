@@ -11,7 +11,17 @@ from __future__ import annotations
 
 import threading
 import weakref
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_void_p,
+)
 from functools import cache
 from typing import Any, ClassVar
 
@@ -56,14 +66,27 @@ class COperation(Structure):
     ]
 
 
+class CLaw(Structure):
+    _fields_ = [
+        ("temperature", c_float),
+        ("min_p", c_float),
+        ("top_k", c_int64),
+        ("top_p", c_double),
+        ("ids", c_void_p),
+        ("p", c_void_p),
+        ("found", c_int64),
+    ]
+
+
 class CPass(Structure):
     _fields_ = [
         *[(name, c_int32) for name in ("rows", "wanted")],
         *[(name, c_void_p) for name in ("tokens", "positions", "slot", "cells", "shared")],
         *[(name, c_void_p) for name in ("path_start", "path", "wanted_rows", "pages", "logits")],
         ("logits_stride", c_int64),
+        ("size", c_int32),
         ("choices", c_void_p),
-        ("chosen_of", c_int32),
+        ("laws", c_void_p),
         ("features", c_void_p),
         ("features_stride", c_int64),
         ("feed", c_void_p),

@@ -213,14 +213,15 @@ class NativeModel(Featured):
         return self._slots.length(slot)
 
     def extend(self, steps: Sequence[Step]) -> list[Any]:
-        """One pass; for each step logits [wanted, V], float32, or `Choice`s where all ask for them.
+        """One pass; for each step logits [wanted, V], float32; or, where all ask for laws alone, a
+        `Choice` for each row.
 
         PromptError for ids that are out of range, CacheError where a slot would outgrow its context
         or all slots the memory; then nothing changed.
         """
         lengths = [self.length(step.slot) for step in steps]
         rows = self._rows(steps, lengths)
-        wanted = self._wanted(rows, all(step.choices or not step.wanted for step in steps))
+        wanted = self._wanted(rows, [step for step in steps if step.wanted])
         features = self._runner.features
         found = []
         start = row = 0
@@ -264,12 +265,17 @@ class NativeModel(Featured):
         norm = dequantise(file.data(name), file.tensors[name].type)
         return fingerprint(norm, self.tokenizer)
 
-    def _wanted(self, rows: Rows, choices: bool) -> Any:
+    def _wanted(self, rows: Rows, steps: Sequence[Step]) -> Any:
+        """Of all wanted rows, which are of these steps."""
         runner, size = self._runner, self.vocab_size
         if not len(rows):
             return np.empty((0, size), np.float32)
-        if choices and len(rows.wanted) and isinstance(runner, plan.Plan):
-            return [Choice(token, size) for token in runner.choose(rows, size).tolist()]
+        asked = [step.params for step in steps if step.params is not None]
+        if steps and len(asked) == len(steps) and isinstance(runner, plan.Plan):
+            if all(params.temperature == 0 for params in asked):
+                return [Choice(token, size) for token in runner.choose(rows, size).tolist()]
+            counts = [step.wanted for step in steps]
+            return runner.laws(rows, [p for p, n in zip(asked, counts) for _ in range(n)], size)
         logits = runner.run(rows)
         return logits if size == self._embedded else logits[:, :size]
 

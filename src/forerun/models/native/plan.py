@@ -40,6 +40,9 @@ from forerun.models.native.graph import (
     widths,
 )
 from forerun.models.native.rows import Rows
+from forerun.models.native.wanted import Laws, Wanted
+from forerun.numerics.choice import Made
+from forerun.sampling import SamplingParams
 
 MAX_ROWS = 128  # of one call; more rows take several
 
@@ -297,15 +300,15 @@ class Plan:
     # ------------------------------------------------------------------ a pass
 
     def run(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
-        logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
-        self.features = self._calls(self._whole, rows, logits, 0)
+        logits = self._logits(rows)
+        self.features = self._calls(self._whole, rows, Wanted(logits=logits))
         return logits
 
     def skim(self, rows: Rows, skipped: frozenset[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
         if skipped not in self._shallow:
             self._shallow[skipped] = self._program(skipping(self._graph, skipped))
-        logits = np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
-        self._calls(self._shallow[skipped], rows, logits, 0)
+        logits = self._logits(rows)
+        self._calls(self._shallow[skipped], rows, Wanted(logits=logits))
         return logits
 
     def choose(self, rows: Rows, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -313,13 +316,23 @@ class Plan:
         the first of equals; or a negative number, as `fused.checked` reads it. Logits are not kept.
         """
         choices = np.empty(len(rows.wanted), dtype=np.int64)
-        self.features = self._calls(self._whole, rows, choices, size)
+        self.features = self._calls(self._whole, rows, Wanted(choices=choices, size=size))
         return choices
+
+    def laws(self, rows: Rows, params: Sequence[SamplingParams], size: int) -> list[Made]:
+        """As `run`, but of each wanted row the law of its first `size` logits, by its `params`."""
+        laws = Laws(params, size)
+        wanted = Wanted(logits=self._logits(rows), laws=laws, size=size)
+        self.features = self._calls(self._whole, rows, wanted)
+        return laws.made()
 
     def times(self, name: str, x: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
         return self._matrix(name).times(x, self._pool, self.path)
 
-    def _calls(self, program: _Program, rows: Rows, into: Any, chosen_of: int) -> Any:
+    def _logits(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return np.empty((len(rows.wanted), self._h.vocabulary), dtype=np.float32)
+
+    def _calls(self, program: _Program, rows: Rows, into: Wanted) -> Any:
         """Features of the rows; what is wanted of them goes `into` there."""
         features = np.empty((len(rows), program.features), dtype=np.float32)
         for start in range(0, len(rows), self._max_rows):
@@ -328,44 +341,29 @@ class Plan:
             if end - start < len(rows):
                 first, last = np.searchsorted(wanted, (start, end))
                 wanted = wanted[first:last] - np.int32(start)
-            self._call(program, rows, start, end, wanted, into[first:], chosen_of, features[start:])
+            tokens, positions, slots, cells, shared, path_start, path = rows.addresses(start)
+            given = c.CPass(
+                rows=end - start,
+                wanted=len(wanted),
+                tokens=tokens,
+                positions=positions,
+                slot=slots,
+                cells=cells,
+                shared=shared,
+                path_start=path_start,
+                path=path,
+                wanted_rows=wanted.ctypes.data,
+                pages=self._caches.tables,
+                logits_stride=self._h.vocabulary,
+                features=features[start:].ctypes.data,
+                features_stride=program.features,
+                feed=None if rows.feed is None else rows.feed[start:].ctypes.data,
+                feed_stride=self._h.hidden,
+                **into.fields(int(first)),
+            )
+            if self._lib.fr_run(self._pool.address, program.address, self._path, given):
+                raise MemoryError("no memory for a pass")
         return features
-
-    def _call(
-        self,
-        program: _Program,
-        rows: Rows,
-        start: int,
-        end: int,
-        wanted: Any,
-        into: Any,
-        chosen_of: int,
-        features: Any,
-    ) -> None:
-        tokens, positions, slots, cells, shared, path_start, path = rows.addresses(start)
-        given = c.CPass(
-            rows=end - start,
-            wanted=len(wanted),
-            tokens=tokens,
-            positions=positions,
-            slot=slots,
-            cells=cells,
-            shared=shared,
-            path_start=path_start,
-            path=path,
-            wanted_rows=wanted.ctypes.data,
-            pages=self._caches.tables,
-            logits=None if chosen_of else into.ctypes.data,
-            logits_stride=self._h.vocabulary,
-            choices=into.ctypes.data if chosen_of else None,
-            chosen_of=chosen_of,
-            features=features.ctypes.data,
-            features_stride=program.features,
-            feed=None if rows.feed is None else rows.feed[start:].ctypes.data,
-            feed_stride=self._h.hidden,
-        )
-        if self._lib.fr_run(self._pool.address, program.address, self._path, given):
-            raise MemoryError("no memory for a pass")
 
 
 class _Program:

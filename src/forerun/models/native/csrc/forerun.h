@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "export.h"
+#include "laws.h"
 
 enum {
     FR_LANES = 16,  /* output channels of a tile, and lanes of every reduction */
@@ -71,8 +72,9 @@ typedef struct {
     void *const *const *pages;       /* [slot][page] */
     float *logits;                   /* [wanted][stride]; NULL: choices are wanted instead */
     int64_t logits_stride;
-    int64_t *choices;   /* [wanted]: what fr_argmax (laws.h) says of each row's first `chosen_of` */
-    int32_t chosen_of;  /* logits */
+    int32_t size;       /* of a row's logits the first so many are what is said of it: */
+    int64_t *choices;   /* [wanted]: what fr_argmax says */
+    fr_law *laws;       /* [wanted]: to be made of the logits, or NULL */
     float *features;    /* [rows][stride]: what TAPs hand out, part after part */
     int64_t features_stride;
     const float *feed;  /* [rows][stride]: what FEEDs take */

@@ -34,3 +34,11 @@ int64_t fr_cut_law(const char *path, const float *logits, int64_t size, float te
                    int64_t top_k, double top_p, float min_p, int32_t *ids, float *p) {
     return find(path)->cut(logits, size, temperature, top_k, top_p, min_p, ids, p);
 }
+
+void fr_make_law(fr_law *law, const float *logits, int64_t size) {
+    const fr_laws *of = find(NULL);
+    if (law->temperature == 0) law->found = of->argmax(logits, size);
+    else if (!law->ids) law->found = of->whole(logits, size, law->temperature, law->p);
+    else law->found = of->cut(logits, size, law->temperature, law->top_k, law->top_p, law->min_p,
+                              law->ids, law->p);
+}

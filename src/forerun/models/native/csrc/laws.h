@@ -24,6 +24,16 @@ FR_API int fr_whole_law(const char *path, const float *logits, int64_t size, flo
    FR_BAD_LOGITS, FR_NO_TOKEN. `ids` and `p` have room for `size`. */
 FR_API int64_t fr_cut_law(const char *path, const float *logits, int64_t size, float temperature,
                           int64_t top_k, double top_p, float min_p, int32_t *ids, float *p);
+/* A law to be made: the largest where the temperature is 0; the whole law where `ids` is NULL. */
+typedef struct {
+    float temperature, min_p;
+    int64_t top_k;
+    double top_p;
+    int32_t *ids;
+    float *p;
+    int64_t found; /* what the function above says that makes it */
+} fr_law;
+void fr_make_law(fr_law *law, const float *logits, int64_t size);
 /* Whether this machine has the path. */
 FR_API int fr_has_laws(const char *path);
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "laws.h"
 #include "running.h"
 
 enum { MOST_SEGMENTS = 64, WAITING_FETCH = 192 << 10 /* bytes */ };
@@ -151,6 +150,15 @@ static int64_t choice(const running *g, int row, int threads) {
     return id;
 }
 
+/* Laws of the wanted rows; each by the thread that is free. */
+static void make_laws(void *given, int thread) {
+    running *g = given;
+    const fr_pass *pass = g->pass;
+    (void)thread;
+    for (int row; (row = atomic_fetch_add(&g->law, 1)) < pass->wanted;)
+        fr_make_law(pass->laws + row, pass->logits + row * pass->logits_stride, pass->size);
+}
+
 int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass) {
     const fr_kernels *kernels = fr_find_path(path);
     if (!kernels || pass->rows < 1 || pass->rows > model->max_rows) return -1;
@@ -176,6 +184,7 @@ int fr_run(fr_pool *pool, fr_model *model, const char *path, const fr_pass *pass
         for (int i = 0; i < model->count * g.segments; i++) atomic_store(&model->taken[i].count, 0);
         for (int64_t i = 0; i < largest; i++) begin_largest(g.largest + i);
         fr_pool_run(pool, share, &g);
+        if (pass->laws) fr_pool_run(pool, make_laws, &g);
         for (int row = 0; largest && row < pass->wanted; row++)
             pass->choices[row] = choice(&g, row, threads);
     }

@@ -75,7 +75,7 @@ static void put_logits(const running *g, int row, int at, int left, const float 
         memcpy(pass->logits + row * pass->logits_stride + at, logits, (size_t)left * sizeof *logits);
         return;
     }
-    if (pass->chosen_of - at < left) left = pass->chosen_of - at;
+    if (pass->size - at < left) left = pass->size - at;
     if (left > 0)
         g->kernels->choose(logits, at / FR_LANES, left,
                            g->largest + (int64_t)thread * pass->wanted + row);

@@ -29,6 +29,7 @@ typedef struct {
     int runs, segments; /* segments: of each operation's items, one for each thread */
     float *scores;
     int64_t stride;
+    _Atomic int law; /* the next wanted row whose law is to be made */
     fr_largest *largest; /* [thread][wanted]; NULL where logits are wanted */
 } running;
 
