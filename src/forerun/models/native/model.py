@@ -221,7 +221,7 @@ class NativeModel(Featured):
         """
         lengths = [self.length(step.slot) for step in steps]
         rows = self._rows(steps, lengths)
-        wanted = self._wanted(rows, [step for step in steps if step.wanted])
+        wanted = self._wanted(rows, steps)
         features = self._runner.features
         found = []
         start = row = 0
@@ -266,16 +266,15 @@ class NativeModel(Featured):
         return fingerprint(norm, self.tokenizer)
 
     def _wanted(self, rows: Rows, steps: Sequence[Step]) -> Any:
-        """Of all wanted rows, which are of these steps."""
+        """Of all wanted rows of these steps."""
         runner, size = self._runner, self.vocab_size
         if not len(rows):
             return np.empty((0, size), np.float32)
-        asked = [step.params for step in steps if step.params is not None]
-        if steps and len(asked) == len(steps) and isinstance(runner, plan.Plan):
-            if all(params.temperature == 0 for params in asked):
-                return [Choice(token, size) for token in runner.choose(rows, size).tolist()]
-            counts = [step.wanted for step in steps]
-            return runner.laws(rows, [p for p, n in zip(asked, counts) for _ in range(n)], size)
+        asked = [params for step in steps for params in [step.params] * step.wanted if params]
+        if asked and len(asked) == len(rows.wanted) and isinstance(runner, plan.Plan):
+            if any(params.temperature for params in asked):
+                return runner.laws(rows, asked, size)
+            return [Choice(token, size) for token in runner.choose(rows, size).tolist()]
         logits = runner.run(rows)
         return logits if size == self._embedded else logits[:, :size]
 
