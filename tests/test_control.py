@@ -13,6 +13,7 @@ from forerun.drafters.base import DrafterTraits, Outlook, Trees, parts
 from forerun.numerics.token_tree import ROOT, Drawn, TokenTree
 from forerun.numerics.tree_shape import USUAL, best
 from forerun.pace import Costs, Pace
+from forerun.survival import Acceptance
 
 FLAT = tuple(1 + 0.05 * i for i in range(16))
 STEP = (1.0, *(1.5 + 0.03 * i for i in range(15)))
@@ -163,7 +164,7 @@ def test_without_the_account_the_same_trace_breaks_the_bound(monkeypatch):
     """The bound is the account's doing: the test above can fail."""
     monkeypatch.setattr("forerun.control.MARGIN", 1e6)
     rounds = run(costs(STEP, scripted=(0.3,)), bait, drafter=Scripted(chances=[0.95] * 15))
-    assert max(spent - 1.02 * tokens - 1 for *_, tokens, spent in rounds) > 5
+    assert max(spent - 1.02 * tokens - 1 for *_, tokens, spent in rounds) > 4
 
 
 # ------------------------------------------------------------------ what pays
@@ -422,6 +423,34 @@ def test_a_request_unlike_those_before_it_is_found_out():
     run(costs(STEP), TRACES["nothing"], drafter=boaster, control=AdaptiveControl(pace))
     own = run(costs(STEP), TRACES["everything"], 300, boaster, AdaptiveControl(pace))
     assert own[-1][-1] < 0.4 * 300
+
+
+def test_bad_luck_is_forgotten(monkeypatch):
+    """What others saw is believed again, and that without a try against expectation."""
+
+    def pause(forgetting=True):
+        given = costs(scripted=(0.3,))
+        pace = Pace(given)
+        for seed in range(3):
+            run(given, coins(0.5, seed), control=AdaptiveControl(pace))
+        control = AdaptiveControl(pace)
+        run(given, coins(0.5, 9), control=control)  # it has saved, too
+        if not forgetting:
+            monkeypatch.setattr(Acceptance, "forget", lambda self, rounds: None)
+        plans = []
+        while len(plans) < 200:
+            plans.append(planned(control, Scripted(), 500, 99))
+            if plans[-1].num_draft and 0 in [plan.num_draft for plan in plans]:
+                return [plan.num_draft for plan in plans].count(0), plans[-1].tried
+            told(control, plans[-1], 0)
+        return None
+
+    rounds, tried = pause()
+    assert 2 < rounds < 16
+    assert not tried
+    longer, tried = pause(forgetting=False)
+    assert longer > rounds
+    assert tried
 
 
 def test_what_is_hardly_ever_reached_is_not_offered():

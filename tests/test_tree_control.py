@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from forerun.company import plan_batch
-from forerun.control import DEPTHS, MARGIN, AdaptiveControl, Seat
+from forerun.control import DEPTHS, MARGIN, Seat
 from forerun.drafters.base import Trees, parts
 from forerun.numerics.token_tree import ROOT, TokenTree
 from forerun.numerics.tree_shape import chances, depths_of, growth, widths
@@ -169,17 +169,6 @@ def test_a_draft_model_reads_the_tree_above_each_level():
     drafting = Bill(Pace(costs(model=tuple(float(n) for n in range(1, 17)))))
     drafting.add_all("model", reads(shape, len(shape)), 3)
     assert drafting.seconds == 3 + 2 + 6
-
-
-def test_a_try_that_is_accepted_to_a_leaf_counts_as_good():
-    control = AdaptiveControl(Pace(costs(STEEP)))
-    plan = planned(control, SCRIPTED, 9, 99)
-    assert plan.tried
-    before = control._accepts["scripted"]
-    before._counts[0] = (0.0, 10.0)
-    control._rounds, control._asked = 30, {"scripted": 0}
-    control.learn(plan, drafted(plan), (0,) if plan.num_draft == 1 else (0, 1))
-    assert before._counts[0][1] < 5
 
 
 @pytest.mark.parametrize("own", [0.0, 0.3], ids=["free", "a model"])

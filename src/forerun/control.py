@@ -174,8 +174,7 @@ class AdaptiveControl:
         self._accepts: dict[str, Acceptance] = {}
         self._account: float | None = None  # seconds; None: a token's worth
         self._rounds = 0
-        self._asked: dict[str, int] = {}  # round of the drafter's last draft
-        self._tried: dict[str, int] = {}  # and of its last try
+        self._tried: dict[str, int] = {}  # round of the drafter's last try
         self._patience: dict[str, int] = {}  # rounds to wait for the next
         self.looks = True  # in this round; False: it rests
 
@@ -234,16 +233,16 @@ class AdaptiveControl:
         income = plan.worth * (accepted + MARGIN * (1 + accepted))
         self._account = min(account + income - plan.price, SAVED * plan.worth)
         self._rounds += 1
+        for name, acceptance in self._accepts.items():
+            if plan.drafter is None or name != plan.passes:
+                acceptance.forget(1)
         if plan.drafter is None:
             return
         name, acceptance = plan.passes, self._accepts[plan.passes]
         if plan.tried:
-            if accepted == max(tree.depths, default=0):  # good now: what is long ago counts little
-                acceptance.forget(self._rounds - self._asked.get(name, self._rounds))
             self._patience[name] = min(2 * max(self._patience[name], 1), LONGEST)
             self._tried[name] = self._rounds
         acceptance.learn(plan.outlook, tree, path)
-        self._asked[name] = self._rounds
 
 
 Control = FixedControl | AdaptiveControl
