@@ -189,6 +189,25 @@ def test_looking_for_drafts_is_paid_for_too(look):
     assert all(len(rest) >= 10 for rest in rests[1:-1] if rest), "it saves for several looks"
 
 
+def test_who_cannot_pay_for_a_draft_saves_for_it(monkeypatch):
+    """A look costs more than each token's margin: who went on looking would never have enough."""
+
+    def unlucky(position, n):
+        return n if position > 20 else 0
+
+    def drafts():
+        given = costs(scripted=(0.25,))
+        pace = Pace(given)
+        pace.learn_look(0.05)
+        rounds = run(given, unlucky, tokens=600, control=AdaptiveControl(pace))
+        assert [n for _, n, *_ in rounds[:20] if n]
+        return sum(n > 0 for _, n, _, position, _ in rounds if position > 20)
+
+    assert drafts() > 20
+    monkeypatch.setattr("forerun.company.Company._save", lambda self, offers: None)
+    assert drafts() == 0
+
+
 def test_a_round_that_looks_for_nothing_costs_nothing():
     """The first behind a long text is plain, to compare others with."""
     control = AdaptiveControl(Pace(Costs(target=FLAT)))

@@ -54,6 +54,7 @@ from dataclasses import dataclass, field
 
 from forerun.control import (
     PLAIN,
+    SAVED,
     UNKNOWN,
     AdaptiveControl,
     Control,
@@ -149,6 +150,7 @@ class Company:
         if not offers:
             return self._made(self._plain, self._plain)
         self._seconds = self._pace.rows(self._at, self._widest(offers))
+        self._save(offers)
         offers = self._preferred(offers, by=lambda offer: (offer.request, offer.passes))
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.passes not in self._pace.costs.draft]
@@ -157,6 +159,21 @@ class Company:
             best = self._best(self._preferred(lookups), best.rate) or best
         tried = self._tried(offers, best)
         return self._made(best if tried is None else tried, best)
+
+    def _save(self, offers: Sequence[Offer]) -> None:
+        """Let requests save for a token that would pay, or is to be tried, but is beyond their means."""
+        plain, sharers = self._plain, _sharers(offers)
+        row = sum(self._seconds[plain.rows : plain.rows + 1]) - self._seconds[plain.rows - 1]
+        for offer in offers:
+            first, unread = offer.reads[:1], offer.outlook.unread
+            own = self._pace.shared(offer.passes, first, unread, sharers[offer.passes])
+            price = row + next(iter(own))
+            control = self._seats[offer.request].control
+            wanted = offer.waited is not None or offer.survival[0] > plain.rate * price
+            if isinstance(control, FixedControl) or not wanted:
+                continue
+            if offer.funds < price < SAVED * self._worth:
+                control.goal = min(price, control.goal or price)
 
     def _widest(self, offers: Sequence[Offer]) -> int:
         """Rows where each that may drafts the most that it offers."""

@@ -19,8 +19,9 @@ pass, divided by its rows. Each request has an account, in seconds. It begins wi
 worth; an accepted token pays in its worth, every token MARGIN of it; what drafting costs beyond the
 plain pass is paid out of it, and a draft must be affordable should nothing of it be accepted. To
 look for drafts takes time, too, and is paid likewise: a request that cannot pay it rests, which is
-plain decoding without a look, until it has saved REST of a token's worth. So the account never
-falls below 0, which for a request alone is
+plain decoding without a look, until it has saved REST of a token's worth; and where it found a
+draft beyond its means that would pay, or is to be tried, until it has saved for that, if it ever
+can. So the account never falls below 0, which for a request alone is
 
     cost of n tokens ≤ (1 + MARGIN)·n + 1      in passes of plain decoding
 
@@ -176,17 +177,21 @@ class AdaptiveControl:
         self._rounds = 0
         self._tried: dict[str, int] = {}  # round of the drafter's last try
         self._patience: dict[str, int] = {}  # rounds to wait for the next
-        self.looks = True  # in this round; False: it rests
+        self._rests = False  # since its means were spent
+        self.looks = True  # in this round
+        self.goal = 0.0  # seconds that it saves for
 
     def offers(self, request: int, seat: Seat, worth: float) -> list[Offer]:
         """What its drafters could draft, in order."""
         most = min(seat.room, self.pace.costs.widest - 1)
         account = worth if self._account is None else self._account
         funds = account + MARGIN * worth - self.pace.look
-        self.looks = funds > 0 and (self.looks or account >= REST * worth)
+        self._rests = funds <= 0 or (self._rests and account < REST * worth)
+        self.looks = not self._rests and funds >= self.goal
         found: list[Offer] = []
         if not self.looks:
             return found
+        self.goal = 0.0
         for name, part in seat.drafters.items() if most > 0 else ():
             for said in ways(part, seat.slot, seat.length, most):
                 if said.most > 0:
