@@ -161,7 +161,7 @@ class Company:
         return self._made(best if tried is None else tried, best)
 
     def _save(self, offers: Sequence[Offer]) -> None:
-        """Let requests save for a token that would pay, or is to be tried, but is beyond their means."""
+        """Let each request save for a token that would pay, or is to be tried, beyond its means."""
         plain, sharers = self._plain, _sharers(offers)
         row = sum(self._seconds[plain.rows : plain.rows + 1]) - self._seconds[plain.rows - 1]
         for offer in offers:

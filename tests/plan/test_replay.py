@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 
 import pytest
@@ -130,7 +131,7 @@ def test_a_draft_is_timed_behind_a_pass_of_the_target(monkeypatch, stride, passe
     assert re.fullmatch(passes, "".join(f"{letter} " for letter in done))
 
 
-def test_trees_that_are_drawn_are_judged_by_the_target():
+def test_trees_that_are_drawn_are_judged_by_the_target(monkeypatch):
     _, found = replayed(
         lambda _: SampledTreeDrafter(models()[2]),
         4,
@@ -139,6 +140,9 @@ def test_trees_that_are_drawn_are_judged_by_the_target():
         stride=3,
     )
     assert list(found.moments) == list(range(0, 48, 3))
-    assert found.at(5) is found.moments[3]
+    monkeypatch.setattr("forerun.plan.replay.NEAR", 8)
+    for at, first in ((20, 6), (0, 0), (47, 24)):  # eight, in the middle of which it lies
+        near = {id(found.near(at, random.Random(seed))) for seed in range(200)}
+        assert near == {id(found.moments[first + 3 * i]) for i in range(8)}
     assert any(moment.path for moment in found.moments.values())
     assert all(len(moment.tree) <= 4 for moment in found.moments.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from forerun import Engine
@@ -18,11 +20,13 @@ from forerun.drafters import (
     SuffixDrafter,
     SuffixTreeDrafter,
 )
+from forerun.drafters.base import Outlook
 from forerun.models.heads.config import HeadConfig
 from forerun.models.heads.model import HeadModel
 from forerun.models.tabular import HIDDEN
+from forerun.numerics.token_tree import TokenTree
 from forerun.pace import Costs, Pace
-from forerun.plan.replay import replay
+from forerun.plan.replay import Moment, Replay, replay
 from forerun.plan.rounds import RoundCosts
 from forerun.plan.texts import Asked, write
 from forerun.plan.walk import Recorded, walk
@@ -78,6 +82,28 @@ def test_so_are_those_with_trees_of_that_size(make):
     found = walk(lengths, [part], lambda: FixedControl(6), linear(target))
     expected = engine_rounds(target, make(small), num_draft=6)
     assert abs(found.rounds - sum(expected)) <= len(PROMPTS), "but where the text's end cuts trees"
+
+
+@pytest.mark.parametrize("stride", [1, 5])
+def test_places_that_stand_for_others_count_alike(stride):
+    """Half of all drafts of three are accepted whole, the others not at all: 2.5 tokens a pass. If
+    each stood for those behind it, it would be 1.5."""
+    length, dice = 3000, random.Random(1)
+    tree = TokenTree.chain((0, 0, 0))
+    moments = {}
+    for at in range(0, length, stride):
+        path = (0, 1, 2) if dice.random() < 0.5 else ()
+        moments[at] = Moment(
+            outlook=Outlook(most=3), tree=tree, path=path, survival=(1.0,) * len(path),
+            seconds=(0.0,) * 3,
+        )  # fmt: skip
+    found = Replay(moments=moments, stride=stride, beside=0.0)
+    part = Recorded(name="half", traits=NgramDrafter.traits, replays=[found], seconds=(0.0,))
+    costs = RoundCosts(slots=1, rows=(1, 4), seconds=(1.0, 1.0, 1.0, 1.0))
+    walked = walk([(9, length)], [part], lambda: FixedControl(3), costs)
+    whole = sum(len(moment.path) for moment in moments.values()) / len(moments)
+    assert walked.tokens_per_pass == pytest.approx(1 + whole, abs=0.12)
+    assert 1.2 < whole < 1.8
 
 
 def test_a_head_reads_the_target_on_the_way():

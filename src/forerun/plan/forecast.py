@@ -347,7 +347,7 @@ def _walked(
     first = {part.name: part.first for part in models}
 
     def walks() -> Iterator[Walked]:
-        for seed in range(WALKS if any(map(_by_coins, parts)) else 1):
+        for seed in range(WALKS if any(map(_by_chance, parts)) else 1):
             pace = Pace(Costs(target=costs.by_rows, draft=passes, first=first, fixed=fixed))
 
             def control(pace: Pace = pace) -> Control:
@@ -365,9 +365,10 @@ def _walked(
     )
 
 
-def _by_coins(part: Recorded) -> bool:
+def _by_chance(part: Recorded) -> bool:
+    """Whether coins decide what comes of its drafts, or which are looked at."""
     moments = (m for one in part.replays for m in one.moments.values())
-    return any(0 < s < 1 for m in moments for s in m.survival)
+    return not part.everywhere or any(0 < s < 1 for m in moments for s in m.survival)
 
 
 def accepted_by_depth(parts: Sequence[Recorded], most: int = 4) -> tuple[float, ...]:

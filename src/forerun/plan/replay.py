@@ -23,6 +23,7 @@ What this module does not know: how far a round drafts, and what it costs beside
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ from forerun.reading import read_prompt
 from forerun.verifiers import Verifier
 
 ROWS = 64  # of a text that are read in one pass
+NEAR = 16  # moments that may stand for one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +75,16 @@ class Replay:
     stride: int  # between them
     beside: float  # seconds a round of following the text and saying what could be drafted
 
-    def at(self, position: int) -> Moment:
-        """The moment there, or the last before it."""
-        return self.moments[position - position % self.stride]
+    def near(self, position: int, dice: random.Random) -> Moment:
+        """The moment there; where not every place was looked at, one of the NEAR around it, another
+        each time. (If it were the last before it, a moment that brings little would serve for many
+        rounds, one that brings much for few, and all of them would seem to bring less.)"""
+        if self.stride == 1:
+            return self.moments[position]
+        first = position // self.stride - NEAR // 2
+        first = max(min(first, len(self.moments) - NEAR), 0)
+        last = min(first + NEAR, len(self.moments))
+        return self.moments[self.stride * dice.randrange(first, last)]
 
 
 def replay(

@@ -70,6 +70,7 @@ class Recorded:
     first: float = 0.0  # seconds that its model's first pass in a round takes longer
     places: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot -> text, tokens of it
     behind: dict[int, int] = field(default_factory=dict)  # slot -> tokens its model has not read
+    moments: dict[int, Moment] = field(default_factory=dict)  # slot -> that of this round
 
     @classmethod
     def of(
@@ -93,12 +94,18 @@ class Recorded:
         """Seconds a round, whoever drafts."""
         return statistics.fmean(one.beside for one in self.replays)
 
-    def moment(self, slot: int) -> Moment:
-        text, at = self.places[slot]
-        return self.replays[text].at(at)
+    @property
+    def everywhere(self) -> bool:
+        """Whether every place of the texts was looked at."""
+        return all(one.stride == 1 for one in self.replays)
+
+    def stand(self, slot: int, text: int, at: int, dice: random.Random) -> None:
+        """This round's place."""
+        self.places[slot] = (text, at)
+        self.moments[slot] = self.replays[text].near(at, dice)
 
     def outlook(self, slot: int, length: int, most: int) -> Outlook:
-        said = self.moment(slot).outlook
+        said = self.moments[slot].outlook
         chances = None if said.chances is None else said.chances[:most]
         unread = self.behind[slot] if self.pass_seconds else 0
         return replace(said, most=min(said.most, most), chances=chances, unread=unread)
@@ -178,7 +185,7 @@ def walk(
     while not any(one.over for one in walkers):
         first = len(walkers) == 1 and walkers[0].at == 0
         start = clock()
-        plans = company.plans()
+        plans = company.plans(coins)
         took = clock() - start
         found = company.drafted(plans, coins)
         counts = company.counts(plans, found)
@@ -230,13 +237,13 @@ class Company:
         for one in walkers:
             self._begin(one)
 
-    def plans(self) -> list[Plan]:
+    def plans(self, dice: random.Random) -> list[Plan]:
         parts = cast(Mapping[str, Drafter], self._by_name)  # for what is asked of them here
         seats = []
         for one in self._walkers:
             prompt, output = self._of(one)
             for drafter in self._drafters:
-                drafter.places[one.slot] = (one.order[one.number], one.at)
+                drafter.stand(one.slot, one.order[one.number], one.at, dice)
             seats.append(
                 Seat(
                     control=one.control,
@@ -302,7 +309,7 @@ class Company:
     def _drafted(self, plan: Plan, one: Walker, coins: random.Random) -> Outcome:
         if plan.drafter is None:
             return TokenTree(), ()
-        moment = self._by_name[plan.drafter].moment(one.slot)
+        moment = self._by_name[plan.drafter].moments[one.slot]
         count = min(plan.num_draft, len(moment.tree))
         tree = TokenTree(moment.tree.tokens[:count], moment.tree.parents[:count])
         return tree, moment.accepted(count, coins.random())
