@@ -150,29 +150,30 @@ class Company:
         if not offers:
             return self._made(self._plain, self._plain)
         self._seconds = self._pace.rows(self._at, self._widest(offers))
-        self._save(offers)
         offers = self._preferred(offers, by=lambda offer: (offer.request, offer.passes))
         best = self._best(self._preferred(offers), self._plain.rate) or self._plain
         lookups = [offer for offer in offers if offer.passes not in self._pace.costs.draft]
         shared = len(self._seats) > 1  # then too few may be left that share a model's passes
         if shared and 0 < len(lookups) < len(offers):
             best = self._best(self._preferred(lookups), best.rate) or best
-        tried = self._tried(offers, best)
-        return self._made(best if tried is None else tried, best)
+        found = self._tried(offers, best) or best
+        self._save([offer for offer in offers if offer.request not in found.made])
+        return self._made(found, best)
 
     def _save(self, offers: Sequence[Offer]) -> None:
-        """Let each request save for a token that would pay, or is to be tried, beyond its means."""
+        """Let those that get nothing save for a token that would pay, or is to be tried, and that
+        they cannot pay alone."""
         plain, sharers = self._plain, _sharers(offers)
-        row = sum(self._seconds[plain.rows : plain.rows + 1]) - self._seconds[plain.rows - 1]
+        if len(self._seconds) == plain.rows:
+            return  # there is no room for another row, whatever it costs
+        row = self._seconds[plain.rows] - self._seconds[plain.rows - 1]
         for offer in offers:
             first, unread = offer.reads[:1], offer.outlook.unread
             own = self._pace.shared(offer.passes, first, unread, sharers[offer.passes])
-            price = row + next(iter(own))
-            control = self._seats[offer.request].control
+            price, control = row + next(iter(own)), self._seats[offer.request].control
             wanted = offer.waited is not None or offer.survival[0] > plain.rate * price
-            if isinstance(control, FixedControl) or not wanted:
-                continue
-            if offer.funds < price < SAVED * self._worth:
+            beyond = offer.funds < price < SAVED * self._worth
+            if isinstance(control, AdaptiveControl) and wanted and beyond:
                 control.goal = min(price, control.goal or price)
 
     def _widest(self, offers: Sequence[Offer]) -> int:
