@@ -109,7 +109,7 @@ def test_seconds_by_token_are_passes_of_the_draft_model():
     first = small.pass_seconds[0]
     for at in range(1, 20):
         assert found.moments[at].seconds == pytest.approx((first, 2 * first, 3 * first))
-    assert found.beside == 0
+    assert found.following == found.looking == 0
 
 
 @pytest.mark.parametrize(("stride", "passes"), [(1, "(t d d )+"), (3, "(d t d d )+")])

@@ -97,7 +97,7 @@ def test_places_that_stand_for_others_count_alike(stride):
             outlook=Outlook(most=3), tree=tree, path=path, survival=(1.0,) * len(path),
             seconds=(0.0,) * 3,
         )  # fmt: skip
-    found = Replay(moments=moments, stride=stride, beside=0.0)
+    found = Replay(moments=moments, stride=stride, following=0.0, looking=0.0)
     part = Recorded(name="half", traits=NgramDrafter.traits, replays=[found], seconds=(0.0,))
     costs = RoundCosts(slots=1, rows=(1, 4), seconds=(1.0, 1.0, 1.0, 1.0))
     walked = walk([(9, length)], [part], lambda: FixedControl(3), costs)

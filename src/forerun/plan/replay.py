@@ -73,7 +73,8 @@ class Replay:
 
     moments: dict[int, Moment]  # by tokens of output before it
     stride: int  # between them
-    beside: float  # seconds a round of following the text and saying what could be drafted
+    following: float  # seconds a round of following the text
+    looking: float  # seconds of saying what could be drafted, where control asks
 
     def near(self, position: int, dice: random.Random) -> Moment:
         """The moment there; where not every place was looked at, one of the NEAR around it, another
@@ -114,7 +115,12 @@ def replay(
             drafter.end(g.slot)
     finally:
         target.close(g.slot)
-    return Replay(moments=moments, stride=stride, beside=statistics.median(along.beside))
+    return Replay(
+        moments=moments,
+        stride=stride,
+        following=statistics.median(along.following),
+        looking=statistics.median(along.looking),
+    )
 
 
 def chances(target: Model, text: Text) -> list[float]:
@@ -187,15 +193,15 @@ class Along:
         drawn_tree = not traits.chain and traits.drawn is not Drawn.DETERMINISTIC
         self._judged = drawn_tree and not g.verifier.races
         self._reading = self._judged or not _follows_text_alone(drafter)
-        self.beside: list[float] = []
+        self.following, self.looking = list[float](), list[float]()
 
     def moment(self, at: int) -> Moment:
         """What is proposed behind so many tokens of output; they only rise."""
         g, marks = self._g, list[float]()
-        followed = self._follow(at)
+        self.following.append(self._follow(at))
         start = self._clock()
         said = replace(outlook(self._drafter, g.slot, len(g.ids), self._size), passes=None)
-        self.beside.append(followed + self._clock() - start)
+        self.looking.append(self._clock() - start)
         g.round += 1
         g.draws.begin_round(g.round, len(g.ids))
         if self._stride > 1:  # catch up with the text, which a round has less of to do

@@ -10,7 +10,8 @@ one of them has written them all; so all the time there are that many.
 
 Of a request alone each text's first round is left out, as `forerun bench` does.
 
-    seconds of a round = pass, laws, verifying (rounds.py) + drafting (replay.py) + planning (here)
+    seconds of a round = pass, laws, verifying (rounds.py) + drafting (replay.py) + planning (here;
+                         saying what could be drafted, where control asks, by replay.py)
                          + what an engine adds to each request's
 
 What this module does not know: models, tokens' meaning.
@@ -26,7 +27,7 @@ from time import perf_counter
 from typing import cast
 
 from forerun.company import learn_batch, plan_batch
-from forerun.control import Control, Plan, Seat
+from forerun.control import Control, FixedControl, Plan, Seat
 from forerun.drafters.base import Drafter, DrafterTraits, Outlook
 from forerun.numerics.token_tree import TokenTree
 from forerun.pace import table
@@ -90,9 +91,14 @@ class Recorded:
         )
 
     @property
-    def beside(self) -> float:
+    def following(self) -> float:
         """Seconds a round, whoever drafts."""
-        return statistics.fmean(one.beside for one in self.replays)
+        return statistics.fmean(one.following for one in self.replays)
+
+    @property
+    def looking(self) -> float:
+        """Seconds of a look for drafts, whoever drafts then."""
+        return statistics.fmean(one.looking for one in self.replays)
 
     @property
     def everywhere(self) -> bool:
@@ -180,7 +186,8 @@ def walk(
         for i in range(costs.slots)
     ]
     company = Company(walkers, drafters, lengths, control)
-    beside = added + sum(one.beside for one in drafters)
+    beside = added + sum(one.following for one in drafters)
+    looking = sum(one.looking for one in drafters)
     total, rounds, planning = Counts(), 0, list[float]()
     while not any(one.over for one in walkers):
         first = len(walkers) == 1 and walkers[0].at == 0
@@ -188,13 +195,14 @@ def walk(
         plans = company.plans(coins)
         took = clock() - start
         found = company.drafted(plans, coins)
-        counts = company.counts(plans, found)
+        counts, pairs = company.counts(plans, found), list(zip(plans, walkers))
         passing = costs.of(len(walkers) + counts.drafted)
         start = clock()
-        company.learn(plans, found, counts.seconds, passing, took / len(walkers))
+        company.learn(plans, found, counts.seconds, passing, took / len(walkers) + looking)
         took += clock() - start
         counts.tokens = company.go_on(plans, found)
-        counts.seconds += passing + len(walkers) * beside
+        looks = sum(plan.looked or isinstance(one.control, FixedControl) for plan, one in pairs)
+        counts.seconds += passing + len(walkers) * beside + looks * looking
         if not first:  # its time is the prompt's, too: `bench` leaves it out
             total.add(counts)
             planning.append(took)
