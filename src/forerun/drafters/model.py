@@ -55,6 +55,10 @@ class DraftSlot:
     ahead: list[int] = field(default_factory=list)
     shaped: tuple[SamplingParams, SamplingParams] | None = None  # the request's, and the draft's
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy's requests have parameters of their own."""
+        return vars(self) | {"shaped": None}
+
 
 @dataclass(eq=False)
 class Chain:
