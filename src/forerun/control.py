@@ -8,10 +8,12 @@ is highest: most tokens per second for the batch. A request says what it could d
 each of its drafters, with the s_i its own past lets expect), and learns what came of it. Trees are
 offered once for each depth, as far as their passes cost: of all shapes so deep the one whose nodes
 are likeliest, γ being their number. A drafter that has several ways, of different costs, offers
-each, and each is learnt about by itself, as if it were a drafter. γ = 0 is
-plain decoding, and speculation that does not pay ends there. Then a drafter is tried again when it
-has waited long enough: after each try twice as long, LONGEST rounds at most. The first wait is WAIT
-rounds where other requests have shown what its drafts are worth, else none.
+each, and each is learnt about by itself, as if it were a drafter. γ = 0 is plain decoding, and
+speculation that does not pay ends there. But a few rejections may be bad luck: in each round that a
+drafter is not asked, what was seen of it counts less, until what other requests saw is believed
+again. And it is tried, against what is expected, when it has waited long enough: after each try
+twice as long, LONGEST rounds at most. The first wait is WAIT rounds where other requests have shown
+what its drafts are worth, else none.
 
 What this may cost is bounded, whatever the drafts are worth. `company.py` says what a round costs
 beyond that of a company that drafts nothing, and what a token of it is worth: the company's plain

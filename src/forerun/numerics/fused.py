@@ -84,10 +84,11 @@ def cuts(params: SamplingParams) -> bool:
 
 
 def as_law(found: int, ids: Any, p: Any, params: SamplingParams, size: int) -> Any:
-    """Of what the library found: which token, or how many of `ids` and `p`; or all of `p`."""
+    """Of what the library found: which token, or how many of `ids` and `p`; all of `p` where there
+    are no `ids`."""
     if params.temperature == 0:
         return SparseLaw.certain(found, size)
-    return SparseLaw(ids[:found].copy(), p[:found].copy(), size) if cuts(params) else p
+    return p if ids is None else SparseLaw(ids[:found].copy(), p[:found].copy(), size)
 
 
 def uniform(noise: Noise, token: int) -> float | None:

@@ -40,7 +40,7 @@ class Laws:
 
     def made(self) -> list[Made]:
         return [
-            Made(own, law.found, self._ids[i] if cuts(own) else None, self._p[i], self._size)
+            Made(own, law.found, self._ids[i] if law.ids else None, self._p[i], self._size)
             for i, (own, law) in enumerate(zip(self._params, self.asked))
         ]
 
