@@ -61,27 +61,26 @@ INLINE void score_blocks(const fr_attention *a, int P, int first, int last) {
                    block + 1 < last ? keys_of(a, 16 * (block + 1)) : value_of(a, 16 * first));
 }
 
-enum { VALUES_AHEAD = 32 }; /* positions */
-
-/* out[p] += Σ_j weight[p][j] v_j over positions first .. last-1, all of them cells of that number. */
+/* out[p] += Σ_j weight[p][j] v_j over `count` positions from `first`, whose values lie one behind
+   the other: of each its W vectors from channel `at` on. Those of the next page are fetched. */
 INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int at, int first,
-                       int last) {
+                       int count, const uint16_t *values, const uint16_t *next) {
     vf sum[FR_PAIRS][4];
+    const float *weight[FR_PAIRS];
     UNROLL
     for (int p = 0; p < P; p++) {
+        weight[p] = a->scores + pair[p] * a->stride + first;
         UNROLL
         for (int w = 0; w < W; w++) sum[p][w] = vf_load(a->out[pair[p]] + at + 16 * w);
     }
-    for (int j = first; j < last; j++) {
-        const uint16_t *value = value_of(a, j) + at;
-        const uint16_t *next = value_of(a, j + VALUES_AHEAD < last ? j + VALUES_AHEAD : j) + at;
-        for (int w = 0; w < W; w += 2) prefetch(next + 16 * w);
+    for (int j = 0; j < count; j++) {
+        const int64_t position = (int64_t)j * a->head_width + at;
+        for (int w = 0; w < W; w += 2) prefetch(next + position + 16 * w);
         UNROLL
         for (int w = 0; w < W; w++) {
-            vf v = vf_half(value + 16 * w);
+            vf v = vf_half(values + position + 16 * w);
             UNROLL
-            for (int p = 0; p < P; p++)
-                sum[p][w] = vf_fma(vf_set(a->scores[pair[p] * a->stride + j]), v, sum[p][w]);
+            for (int p = 0; p < P; p++) sum[p][w] = vf_fma(vf_set(weight[p][j]), v, sum[p][w]);
         }
     }
     UNROLL
@@ -91,12 +90,20 @@ INLINE void add_values(const fr_attention *a, int P, int W, const int *pair, int
     }
 }
 
+/* The same of all channels over positions first .. last-1, all of them cells of that number. Page
+   by page, since one has room in the first cache. */
 INLINE void all_values(const fr_attention *a, int P, const int *pair, int first, int last) {
     const int W = at_once(P);
-    int at = 0;
-    if (first >= last) return;
-    for (; at + 16 * W <= a->head_width; at += 16 * W) add_values(a, P, W, pair, at, first, last);
-    for (; at < a->head_width; at += 16) add_values(a, P, 1, pair, at, first, last);
+    for (int from = first, to; from < last; from = to) {
+        to = (from / FR_PAGE + 1) * FR_PAGE;
+        const uint16_t *values = value_of(a, from), *next = to < last ? value_of(a, to) : values;
+        const int count = (to < last ? to : last) - from;
+        int at = 0;
+        for (; at + 16 * W <= a->head_width; at += 16 * W)
+            add_values(a, P, W, pair, at, from, count, values, next);
+        for (; at < a->head_width; at += 16)
+            add_values(a, P, 1, pair, at, from, count, values, next);
+    }
 }
 
 INLINE void attend_pairs(const fr_attention *a, int P) {
