@@ -36,7 +36,7 @@ from forerun.trace import Times
 
 FEW, MANY = 5, 15  # last times that are kept: of a width, of anything else
 FORGET = 64  # rounds
-USUAL_FADE = 0.99  # of what became of drafts in other requests, for each new one
+USUAL_FADE = 0.995  # of what became of drafts in other requests, for each new one
 
 
 @dataclass(frozen=True, kw_only=True)
