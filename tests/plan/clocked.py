@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from certify.tables import table
-from forerun.models.tabular import TabularModel
+from forerun.models.tabular import LayeredTabularModel, TabularModel
 
 V = 5
 PERIOD = (1, 2, 3, 1, 2, 4, 1, 3)
@@ -33,6 +33,27 @@ class Clocked(TabularModel):
         rows = sum(len(step.tokens) for step in steps)
         self._clock.now += self._first + self._more * (rows - 1)
         return super().extend(steps)
+
+
+class Layered(LayeredTabularModel):
+    """The same of a target that can leave layers out, whose pass takes that much less."""
+
+    def __init__(self, law, shallow, clock, layers, first=1.0, more=0.05):
+        super().__init__(law, lambda prefix, skipped: shallow(prefix), layers, V)
+        self._clock, self._first, self._more, self._share = clock, first, more, 1.0
+        self.pass_seconds = tuple(first + more * n for n in range(64))
+
+    def extend(self, steps):
+        rows = sum(len(step.tokens) for step in steps)
+        self._clock.now += self._share * (self._first + self._more * (rows - 1))
+        return super().extend(steps)
+
+    def skim(self, steps, skipped):
+        self._share = 1 - len(skipped) / self.layers
+        try:
+            return super().skim(steps, skipped)
+        finally:
+            self._share = 1.0
 
 
 def mixed(salt, often=0.7, period=PERIOD):

@@ -16,7 +16,7 @@ from forerun.plan.forecast import MOST, accepted_by_depth, plan
 from forerun.plan.plot import draw
 from forerun.plan.rounds import measure
 from forerun.plan.texts import Asked, write
-from plan.clocked import PROMPTS, models
+from plan.clocked import PROMPTS, Clock, Layered, mixed, models
 
 GREEDY = {"temperature": 0, "max_tokens": 48}
 ASKED = [Asked(name=str(number), prompt=prompt) for number, prompt in enumerate(PROMPTS)]
@@ -49,6 +49,21 @@ def test_what_is_predicted_happens():
     ratios = [one.measured_ratio for one in checked]
     assert max(ratios) > 1.5
     assert min(ratios) < 1.2
+
+
+def test_a_target_that_drafts_for_itself_reads_nothing_twice():
+    """Plain rounds leave a draft model behind the text, but not the target's own layers. (Of three
+    layers one can be left out, so that there is one way to draft.)"""
+    clock = Clock()
+    target = Layered(mixed(1), mixed(2, 0.85), clock, layers=3)
+    options = {"temperature": 0, "max_tokens": 400}
+    found = plan(target, ASKED, options=options, clock=clock, seconds=1e9)
+    checked = check(target, found, repeats=1, clock=clock)
+    own = [one for one in checked if "layer-skip" in one.drafter]
+    assert {one.drafter for one in own} == {"layer-skip", "suffix+layer-skip", "ngram+layer-skip"}
+    assert {one.num_draft for one in own} >= {"auto"}
+    for one in own:
+        assert one.predicted == pytest.approx(one.measured, rel=1e-3), one
 
 
 def test_a_dear_draft_model_is_told_from_a_cheap_one():

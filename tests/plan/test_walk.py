@@ -150,6 +150,20 @@ def test_seconds_are_passes_and_drafting():
     assert found.seconds < passes + 0.21 * found.rounds
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["a model", "the target's layers"])
+def test_who_has_a_cache_of_its_own_must_read_what_it_missed(reads):
+    _, target, small = models()
+    _, part = recorded(target, ModelDrafter(small), 15, tuple(0.1 * n for n in range(1, 40)))
+    part.reads, part.seconds = reads, (0.1, 0.2)
+    part.begin(0, prompt=20)
+    part.stand(0, 0, 10, random.Random(1))
+    for _ in range(9):
+        part.went(0, 1, 0)
+    assert part.takes({0: 2}) == pytest.approx(0.2 + 0.1 * 28 * reads)
+    part.went(0, 2, 1)
+    assert part.outlook(0, 30, 9).unread == (2 if reads else 1)
+
+
 def test_requests_share_rounds():
     _, target, _ = models()
     lengths, part = recorded(target, SuffixDrafter(), 15)

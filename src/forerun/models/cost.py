@@ -48,6 +48,7 @@ import platformdirs
 
 from forerun.errors import CacheError
 from forerun.models.base import Model, Step
+from forerun.models.shallow import is_part
 
 WIDEST = 16  # rows of one request
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32, 48, 64)  # that are measured
@@ -99,7 +100,7 @@ def awakening(
     without some of its layers. Kept as the costs are."""
     if stated(draft) is not None or stated(target) is not None:
         return 0.0
-    if getattr(draft, "model", None) is target:  # its weights are the target's
+    if is_part(draft, target):
         return 0.0
     keys = _key(draft), _key(target)
     key = None if None in keys else "\n".join(("first pass", *map(str, keys)))

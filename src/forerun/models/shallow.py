@@ -91,3 +91,8 @@ class Shallow:
 
     def restore(self, slot: int, pages: Pages, count: int) -> None:
         raise CapabilityError(f"{self.name}: pages are the whole model's")
+
+
+def is_part(draft: Model, target: Model) -> bool:
+    """Whether `draft` is `target` without some of its layers: with its weights, in its slots."""
+    return isinstance(draft, Shallow) and draft.model is target

@@ -26,6 +26,7 @@ from forerun.engine.choices import AUTO, choose_verifier
 from forerun.errors import ForerunError, OptionError
 from forerun.models.base import Model
 from forerun.models.cost import awakening, measured, stated
+from forerun.models.shallow import is_part
 from forerun.numerics.token_tree import Drawn
 from forerun.pace import Costs, Pace
 from forerun.plan.replay import Replay, chances, replay
@@ -266,7 +267,8 @@ def _recorded(
         stride = max(1, -int(-whole // max(left, 1e-9)))
         stride = min(stride, min(len(text.output) for text in texts) // 2)
         replays = [along(i, stride) for i in range(len(texts))]
-        found[size] = Recorded.of(job.drafter, replays, passes, first)
+        reads = model is None or not is_part(model, target)
+        found[size] = Recorded.of(job.drafter, replays, passes, first, reads)
         seconds -= clock() - start
     return found
 

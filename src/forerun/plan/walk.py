@@ -69,6 +69,7 @@ class Recorded:
     seconds: Sequence[float]  # of a draft of 1, 2, … tokens
     pass_seconds: tuple[float, ...] = ()  # of its model, by rows; (): it looks things up
     first: float = 0.0  # seconds that its model's first pass in a round takes longer
+    reads: bool = True  # its model reads the text, too; not the target without some of its layers
     places: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot -> text, tokens of it
     behind: dict[int, int] = field(default_factory=dict)  # slot -> tokens its model has not read
     moments: dict[int, Moment] = field(default_factory=dict)  # slot -> that of this round
@@ -80,6 +81,7 @@ class Recorded:
         replays: Sequence[Replay],
         pass_seconds: tuple[float, ...] = (),
         first: float = 0.0,
+        reads: bool = True,
     ) -> Recorded:
         return cls(
             name=drafter.name,
@@ -88,6 +90,7 @@ class Recorded:
             seconds=_typical([m for one in replays for m in one.moments.values()]),
             pass_seconds=pass_seconds,
             first=first,
+            reads=reads,
         )
 
     @property
@@ -117,12 +120,14 @@ class Recorded:
         return replace(said, most=min(said.most, most), chances=chances, unread=unread)
 
     def begin(self, slot: int, prompt: int) -> None:
-        """Another text: its model has read nothing of the prompt."""
-        self.behind[slot] = prompt
+        """Another text: its model has read nothing of the prompt, if it has a cache of its own."""
+        self.behind[slot] = prompt if self.reads else 1
 
     def went(self, slot: int, tokens: int, drafted: int) -> None:
         """The text grew; of its own draft, if there was one, its model knows what was accepted, but
         for the last token, and for trees, of which nothing is kept."""
+        if not self.reads:
+            return
         known = min(tokens - 1, drafted - 1) if drafted and self.traits.chain else 0
         self.behind[slot] = tokens - known if drafted else self.behind[slot] + tokens
 
