@@ -75,7 +75,7 @@ def test_a_child_behind_the_accepted_one_is_not_judged():
     accepts, said = Acceptance(), SCRIPTED.outlook(0, 9, 64)
     accepts.learn(said, TokenTree((0,) * 5, (-1, -1, -1, 1, 1)), (1, 3))
     assert {rank: count for rank, (_, count) in accepts._counts.items()} == {
-        0: pytest.approx(1.93),
+        0: pytest.approx(1 + Acceptance.FADE),
         1: 1,
     }
 

@@ -19,21 +19,20 @@ class Acceptance:
 
     Rounds that drafted fewer than i tokens, or accepted fewer than i − 1, say nothing of the i-th.
     Counts are kept for tokens alike: alike in the chance that the drafter gave them or, where it
-    gives none, in depth. That chance, or what all depths together say, is believed before anything
-    was seen, and counts as WEIGHT observations for good; those that were made count less with each
-    new one (each new round, where all depths are together), by FADE.
+    gives none, in depth. Where there are few, that chance is believed, or what all depths together
+    say; it is worth WEIGHT observations. Old ones count less, and that belief as well: by FADE for
+    each new one (each new round, where all depths are together).
 
     Tokens of trees are alike in rank: counted is whether child i of an accepted node is the
     accepted one, if those before it are not. So the chances of ranks that were never drafted follow
     from what is left to them.
 
     `usual` is what became of this drafter's drafts in all requests; it is believed before the
-    drafter's own chances are, as so many as OWN observations, and learns what this one learns, but
-    forgets more slowly. So the last rounds of a request, its earlier ones and those of others all
-    count, and a few unlucky rounds do not end what pays by little.
+    drafter's own chances are, and learns what this one learns, but forgets more slowly. It is worth
+    OWN observations, so that a few unlucky rounds do not end what pays by little.
     """
 
-    WEIGHT, OWN, FADE, FIRST = 4.0, 15.0, 0.93, 0.6
+    WEIGHT, OWN, FADE, FIRST = 4.0, 20.0, 0.95, 0.6
     LEVELS, LEAST, KNOWN = 10, 0.02, 20.0
     FIRST_CHILD, NEXT_CHILD, CHILDREN = 0.6, 0.5, 8  # ranks beyond are like the last
 
@@ -123,7 +122,8 @@ class Acceptance:
 
     def _estimate(self, counts: tuple[float, float], before: float) -> float:
         good, judged = counts
-        return (good + self._weight * before) / (judged + self._weight)
+        weight = self._weight * max(1 - judged * (1 - self._fade), 0.0)
+        return (good + weight * before) / (judged + weight)
 
     def _kind(self, found: Outlook, i: int) -> int:
         return i if found.chances is None else int(found.chances[i] * self.LEVELS)

@@ -95,4 +95,4 @@ class Shallow:
 
 def is_part(draft: Model, target: Model) -> bool:
     """Whether `draft` is `target` without some of its layers: with its weights, in its slots."""
-    return isinstance(draft, Shallow) and draft.model is target
+    return getattr(draft, "model", None) is target
