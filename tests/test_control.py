@@ -272,7 +272,7 @@ def test_what_a_drafter_says_of_itself_is_believed_and_corrected():
     control = adaptive(costs())
     assert planned(control, Scripted(chances=[0.9] * 15), 9, 99).num_draft > 5
     assert planned(control, Scripted(chances=[0.02] * 15), 9, 99).num_draft == 1  # a try
-    rounds = run(costs(), TRACES["nothing"], drafter=Scripted(chances=[0.9] * 15), tokens=500)
+    rounds = run(costs(), TRACES["nothing"], drafter=Scripted(chances=[0.9] * 15))
     assert sum(n for _, n, *_ in rounds[-50:]) <= 2
 
 

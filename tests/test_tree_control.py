@@ -12,7 +12,7 @@ from forerun.control import DEPTHS, MARGIN, Seat
 from forerun.drafters.base import Trees, parts
 from forerun.numerics.token_tree import ROOT, TokenTree
 from forerun.numerics.tree_shape import chances, depths_of, growth, widths
-from forerun.pace import USUAL_FADE, Bill, Costs, Pace, reads
+from forerun.pace import Bill, Costs, Pace, reads
 from forerun.survival import Acceptance
 from test_control import (
     FLAT,
@@ -61,8 +61,7 @@ def test_chances_by_rank_are_learnt():
 
 def test_what_was_never_drafted_follows_from_what_is_left():
     """Of chains that are always accepted, nothing is left to second children."""
-    usual = Acceptance(fade=USUAL_FADE)
-    accepts, said = Acceptance(usual), SCRIPTED.outlook(0, 9, 64)
+    accepts, said = Acceptance(), SCRIPTED.outlook(0, 9, 64)
     before = accepts.ranks()
     assert before[:3] == pytest.approx((0.6, 0.2, 0.1))
     for _ in range(60):

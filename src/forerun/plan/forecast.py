@@ -250,6 +250,7 @@ def _recorded(
     model = next(iter(models(job.drafter).values()), None)  # of its usual way
     passes = () if model is None else stated(model) or measured(model, clock)
     first = 0.0 if model is None else awakening(model, target, clock=clock)
+    reads = model is None or not is_part(model, target)
     verifier = find_verifier(job.verifier)
     found: dict[int, Recorded] = {}
     for number, size in enumerate(job.sizes):
@@ -267,7 +268,6 @@ def _recorded(
         stride = max(1, -int(-whole // max(left, 1e-9)))
         stride = min(stride, min(len(text.output) for text in texts) // 2)
         replays = [along(i, stride) for i in range(len(texts))]
-        reads = model is None or not is_part(model, target)
         found[size] = Recorded.of(job.drafter, replays, passes, first, reads)
         seconds -= clock() - start
     return found
